@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# One function makes a room, one makes a test binary. Sources are found by name: a new file needs
+# no edit here.
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+find_program(MOLD mold)
+if(MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# Everything our own code is compiled with. The baseline is AVX2 (Haswell, 2013); wider instruction
+# sets are chosen at run time by Highway and oneDNN. Contraction is off so that an expression gives
+# the same bits wherever the compiler inlines it; kernels say MulAdd where they mean it.
+add_library(tephra_flags INTERFACE)
+target_include_directories(tephra_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(tephra_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion
+  -Wno-sign-conversion -Wno-missing-field-initializers -Werror -ffp-contract=off)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  target_compile_options(tephra_flags INTERFACE -march=haswell -mtune=generic)
+endif()
+target_compile_definitions(tephra_flags INTERFACE TEPHRA_VERSION="${PROJECT_VERSION}")
+target_link_libraries(tephra_flags INTERFACE fmt::fmt Threads::Threads)
+if(TEPHRA_SANITIZE)
+  target_compile_options(tephra_flags INTERFACE -fsanitize=${TEPHRA_SANITIZE}
+    -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(tephra_flags INTERFACE -fsanitize=${TEPHRA_SANITIZE})
+  target_compile_definitions(tephra_flags INTERFACE TEPHRA_SANITIZED=1)
+endif()
+
+# tephra_room(NAME LINKS rooms... USES libraries...): one static library per folder of tephra/.
+function(tephra_room name)
+  cmake_parse_arguments(ROOM "" "" "LINKS;USES" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*_cpu.cpp)
+  add_library(tephra_${name} STATIC ${sources})
+  set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS -O3)
+  target_link_libraries(tephra_${name} PUBLIC tephra_flags)
+  foreach(room ${ROOM_LINKS})
+    target_link_libraries(tephra_${name} PUBLIC tephra_${room})
+  endforeach()
+  target_link_libraries(tephra_${name} PRIVATE ${ROOM_USES})
+endfunction()
+
+# tephra_test(ROOM LINKS rooms... [UNITY]): one test binary per folder of tests/.
+function(tephra_test room)
+  cmake_parse_arguments(TEST "" "" "LINKS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${room}/*_test.cpp)
+  add_executable(${room}_test ${sources})
+  foreach(name ${TEST_LINKS})
+    target_link_libraries(${room}_test PRIVATE tephra_${name})
+  endforeach()
+  target_link_libraries(${room}_test PRIVATE tephra_test_support GTest::gtest GTest::gtest_main)
+  target_compile_definitions(${room}_test PRIVATE
+    TEPHRA_GOLDEN_DIR="${PROJECT_SOURCE_DIR}/tests/golden"
+    TEPHRA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  set_target_properties(${room}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+endfunction()

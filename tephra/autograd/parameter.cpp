@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/autograd/parameter.h"
+
+namespace tephra {
+namespace {
+
+constexpr int64_t kAlignElements = 64;  // 64 bytes or more in every dtype
+
+int64_t align(int64_t n) { return (n + kAlignElements - 1) / kAlignElements * kAlignElements; }
+
+}  // namespace
+
+std::string to_text(ParameterKind kind) {
+  constexpr const char* kNames[] = {"matrix",      "experts", "embedding", "head",
+                                    "convolution", "vector",  "buffer"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, DType dtype, Device device,
+                               bool with_gradients)
+    : specs_(std::move(specs)), dtype_(dtype) {
+  int64_t total = 0;
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    TEPHRA_ASSERT(index_.emplace(specs_[i].name, i).second, "parameter names are unique");
+    const bool buffer = specs_[i].kind == ParameterKind::buffer;
+    offsets_.push_back(buffer ? -1 : total);
+    if (!buffer) total += align(specs_[i].shape.numel());
+  }
+  flat_values_ = zeros({total}, dtype, device, Purpose::weights);
+  if (with_gradients) flat_gradients_ = zeros({total}, acc_dtype(dtype), device, Purpose::gradients);
+
+  const auto view_of = [&](const Tensor& flat, size_t i) {
+    return flat.view({total, 1})
+        .slice_rows(offsets_[i], offsets_[i] + specs_[i].shape.numel())
+        .view(specs_[i].shape);
+  };
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    if (specs_[i].kind == ParameterKind::buffer) {
+      values_.push_back(zeros(specs_[i].shape, acc_dtype(dtype), device, Purpose::weights));
+      continue;
+    }
+    values_.push_back(view_of(flat_values_, i));
+    if (with_gradients) make_leaf(values_.back(), view_of(flat_gradients_, i));
+  }
+}
+
+const Tensor& ParameterStore::operator[](std::string_view name) const {
+  const auto it = index_.find(std::string(name));
+  require(it != index_.end(), "no parameter named '{}'", name);
+  return values_[it->second];
+}
+
+void ParameterStore::initialise(uint64_t seed) {
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    const ParameterSpec& spec = specs_[i];
+    if (spec.init_std == 0) {
+      fill(values_[i], spec.init_mean);
+    } else {
+      fill_normal(values_[i], {seed, stream_of(spec.name), 0}, spec.init_mean, spec.init_std);
+    }
+  }
+}
+
+void ParameterStore::clear_gradients() {
+  for (const Tensor& value : values_) {
+    if (value.variable()) clear_gradient(value);
+  }
+}
+
+void ParameterStore::complete_gradients() {
+  for (const Tensor& value : values_) {
+    if (value.variable()) gradient(value);
+  }
+}
+
+void ParameterStore::make_buckets(int64_t bytes) {
+  bucket_sizes_.clear();
+  int64_t filled = bytes;  // so that the first parameter opens a bucket
+  for (size_t i = specs_.size(); i-- > 0;) {
+    if (!values_[i].variable()) continue;
+    if (filled >= bytes) {
+      bucket_sizes_.push_back(0);
+      filled = 0;
+    }
+    filled += values_[i].numel() * size_of(flat_gradients_.dtype());
+    values_[i].variable()->bucket = static_cast<int>(bucket_sizes_.size()) - 1;
+    ++bucket_sizes_.back();
+  }
+}
+
+void ParameterStore::backward(Tape& tape, const Tensor& loss,
+                              const std::function<void(int64_t)>& on_bucket) {
+  std::vector<int64_t> missing = bucket_sizes_;
+  tape.backward(loss, [&](Variable& leaf) {
+    if (leaf.bucket >= 0 && --missing[static_cast<size_t>(leaf.bucket)] == 0) {
+      on_bucket(leaf.bucket);
+    }
+  });
+  complete_gradients();
+  for (size_t b = 0; b < missing.size(); ++b) {
+    if (missing[b] > 0) on_bucket(static_cast<int64_t>(b));
+  }
+}
+
+}  // namespace tephra

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that cannot be lost halfway. A path that does not exist or cannot be written is Fault::usage;
+// a failed read or write (a full disk) is Fault::data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tephra {
+
+using Path = std::filesystem::path;
+
+std::string read_file(const Path& path, int64_t max_bytes = int64_t{1} << 30);
+
+// A read-only mapping of a whole file.
+class MappedFile {
+ public:
+  static std::shared_ptr<MappedFile> open(const Path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const Path& path() const { return path_; }
+
+ private:
+  MappedFile() = default;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  Path path_;
+};
+
+// A file that appears under its name only when it is whole: written beside it, flushed to disk, then
+// renamed. Destroyed without commit() it leaves nothing.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const Path& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  void commit();
+
+ private:
+  Path path_;
+  Path temporary_;
+  int fd_ = -1;
+};
+
+void write_file(const Path& path, std::string_view text);  // atomically
+
+// Makes the folder (and its parents) if needed; Fault::usage with the reason when it cannot be
+// written to.
+void make_writable_folder(const Path& path);
+
+// Fault::usage unless it exists and is a folder.
+void require_folder(const Path& path, std::string_view what);
+
+}  // namespace tephra

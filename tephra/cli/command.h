@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A command is a struct of options, a function that describes them, and one that runs. `--help` and
+// the checks come from the description. CLI11 is hidden in command.cpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tephra {
+
+// One described flag; chain what applies.
+class Flag {
+ public:
+  explicit Flag(void* option) : option_(option) {}
+  Flag& required();
+  Flag& choices(std::vector<std::string> values);  // any other value is a usage error listing them
+  Flag& range(double low, double high);
+
+ private:
+  void* option_;
+};
+
+class Flags {
+ public:
+  explicit Flags(void* app) : app_(app) {}
+
+  // "--name" for a flag; "NAME" (no dashes) for a positional argument. The default shown in --help is
+  // the value's at the time of the call.
+  Flag add(const std::string& name, std::string& value, const std::string& help);
+  Flag add(const std::string& name, int64_t& value, const std::string& help);
+  Flag add(const std::string& name, double& value, const std::string& help);
+  Flag add(const std::string& name, bool& value, const std::string& help);  // a switch
+  Flag add(const std::string& name, std::optional<int64_t>& value, const std::string& help);
+  Flag add(const std::string& name, std::optional<double>& value, const std::string& help);
+  Flag add(const std::string& name, std::optional<std::string>& value, const std::string& help);
+  Flag add(const std::string& name, std::vector<std::string>& values, const std::string& help);
+  Flag add(const std::string& name, std::vector<int64_t>& values, const std::string& help);  // 1,2,3
+
+  // A line under "Examples:" of --help.
+  void example(const std::string& line);
+
+ private:
+  void* app_;
+};
+
+// A row of the table in commands.cpp. `name` may have two words: "checkpoint inspect". Every command
+// also takes --threads N, --quiet and --help.
+struct Command {
+  const char* name;
+  const char* summary;
+  // Describes the options into `flags` and returns what runs them.
+  std::function<std::function<int()>(Flags& flags)> setup;
+};
+
+template <class Options>
+Command command(const char* name, const char* summary, void (*describe)(Flags&, Options&),
+                int (*run)(const Options&)) {
+  return {name, summary, [=](Flags& flags) -> std::function<int()> {
+            auto options = std::make_shared<Options>();
+            describe(flags, *options);
+            return [=] { return run(*options); };
+          }};
+}
+
+// Every command, in the order of the table.
+std::vector<Command> all_commands();
+
+// Parses and runs; returns the exit code. Prints errors to stderr as: what went wrong, then the hint.
+int run_command_line(int argc, char** argv);
+
+}  // namespace tephra

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/core/segments.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tephra {
+
+Segments Segments::packed(std::span<const int64_t> lengths) {
+  return continued(lengths, std::vector<int64_t>(lengths.size(), 0));
+}
+
+Segments Segments::continued(std::span<const int64_t> lengths, std::span<const int64_t> past) {
+  require(lengths.size() == past.size(), "segments: {} lengths but {} past lengths", lengths.size(),
+          past.size());
+  int64_t tokens = 0;
+  for (int64_t length : lengths) {
+    require(length >= 0, "segments: a length cannot be negative, got {}", length);
+    tokens += length;
+  }
+  require(tokens < std::numeric_limits<int32_t>::max(), "segments: {} tokens are too many", tokens);
+  Segments s;
+  s.count = static_cast<int64_t>(lengths.size());
+  s.start_N = Tensor({tokens}, DType::i32);
+  s.end_N = Tensor({tokens}, DType::i32);
+  s.position_N = Tensor({tokens}, DType::i32);
+  s.sequence_N = Tensor({tokens}, DType::i32);
+  s.bounds = Tensor({s.count + 1}, DType::i32);
+  int32_t row = 0;
+  for (int32_t i = 0; i < s.count; ++i) {
+    const int32_t start = row;
+    const int32_t end = start + static_cast<int32_t>(lengths[i]);
+    s.bounds.data<int32_t>()[i] = start;
+    for (; row < end; ++row) {
+      s.start_N.data<int32_t>()[row] = start;
+      s.end_N.data<int32_t>()[row] = end;
+      s.position_N.data<int32_t>()[row] = static_cast<int32_t>(past[i]) + row - start;
+      s.sequence_N.data<int32_t>()[row] = i;
+    }
+  }
+  s.bounds.data<int32_t>()[s.count] = row;
+  return s;
+}
+
+Segments Segments::batch(int64_t sequences, int64_t tokens_each) {
+  return packed(std::vector<int64_t>(static_cast<size_t>(sequences), tokens_each));
+}
+
+KeyRanges causal_ranges(const Segments& segments, int64_t window) {
+  const int64_t n = segments.tokens();
+  KeyRanges ranges{Tensor({n}, DType::i32), Tensor({n}, DType::i32)};
+  const int32_t* start = segments.start_N.data<int32_t>();
+  for (int32_t i = 0; i < n; ++i) {
+    const int64_t oldest = window > 0 ? i + 1 - window : 0;
+    ranges.first_N.data<int32_t>()[i] =
+        static_cast<int32_t>(std::max<int64_t>(start[i], oldest));
+    ranges.last_N.data<int32_t>()[i] = i + 1;
+  }
+  return ranges;
+}
+
+}  // namespace tephra

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where tensors live and kernels run.
+#pragma once
+
+#include <string>
+
+namespace tephra {
+
+struct Device {
+  enum class Kind { cpu, gpu };
+  Kind kind = Kind::cpu;
+  int index = 0;
+
+  bool operator==(const Device&) const = default;
+};
+
+inline constexpr Device kCpu{};
+
+std::string to_text(Device device);
+
+// "cpu", "gpu" or "gpu:1". A device that this build or machine does not have is an error.
+Device parse_device(const std::string& text);
+
+}  // namespace tephra

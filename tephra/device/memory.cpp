@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/device/memory.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "tephra/base/error.h"
+
+namespace tephra {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+constexpr int64_t kHugePage = 2 << 20;
+constexpr int64_t kSmallestCached = 64 << 10;
+
+#ifdef TEPHRA_SANITIZED
+constexpr bool kCacheBlocks = false;  // a reused block would hide a use after free
+#else
+constexpr bool kCacheBlocks = true;
+#endif
+
+// Sizes are rounded to eighths of a power of two, so that freed blocks fit again.
+int64_t round_up_bytes(int64_t bytes) {
+  int64_t step = kAlignment;
+  if (bytes > kSmallestCached) {
+    step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes))) / 8;
+  }
+  return (bytes + step - 1) / step * step;
+}
+
+// Freed large blocks are kept: returning them to the system would cost a page fault for every 4 KiB
+// the next time.
+class BlockCache {
+ public:
+  void* take(int64_t bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (auto it = free_.find(bytes); it != free_.end() && !it->second.empty()) {
+        void* block = it->second.back();
+        it->second.pop_back();
+        return block;
+      }
+    }
+    if (void* block = from_system(bytes)) return block;
+    trim();
+    return from_system(bytes);
+  }
+
+  void give(void* block, int64_t bytes) {
+    if (!kCacheBlocks || bytes < kSmallestCached) {
+      std::free(block);
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    free_[bytes].push_back(block);
+  }
+
+  void trim() {
+    const std::lock_guard lock(mutex_);
+    for (auto& [bytes, blocks] : free_) {
+      for (void* block : blocks) std::free(block);
+    }
+    free_.clear();
+  }
+
+  ~BlockCache() { trim(); }
+
+ private:
+  static void* from_system(int64_t bytes) {
+    const int64_t alignment = bytes >= 2 * kHugePage ? kHugePage : kAlignment;
+    void* block = nullptr;
+    if (posix_memalign(&block, static_cast<size_t>(alignment), static_cast<size_t>(bytes)) != 0) {
+      return nullptr;
+    }
+    if (alignment == kHugePage) madvise(block, static_cast<size_t>(bytes), MADV_HUGEPAGE);
+    return block;
+  }
+
+  std::mutex mutex_;
+  std::map<int64_t, std::vector<void*>> free_;
+};
+
+BlockCache& blocks() {
+  static BlockCache cache;
+  return cache;
+}
+
+#ifdef TEPHRA_SANITIZED
+std::atomic<bool> poison{true};
+#else
+std::atomic<bool> poison{false};
+#endif
+
+std::mutex use_mutex;
+std::array<MemoryUse, kNumPurposes + 1> use;
+
+void count(Purpose purpose, int64_t bytes) {
+  const std::lock_guard lock(use_mutex);
+  for (MemoryUse* entry : {&use[static_cast<size_t>(purpose)], &use[kNumPurposes]}) {
+    entry->bytes += bytes;
+    entry->peak_bytes = std::max(entry->peak_bytes, entry->bytes);
+  }
+}
+
+}  // namespace
+
+std::string to_text(Purpose purpose) {
+  constexpr const char* kNames[] = {"weights",     "gradients", "optimizer",
+                                    "activations", "cache",     "workspace"};
+  return kNames[static_cast<size_t>(purpose)];
+}
+
+std::shared_ptr<Storage> Storage::allocate(Device device, int64_t bytes, Purpose purpose) {
+  TEPHRA_ASSERT(device.kind == Device::Kind::cpu, "only the CPU allocates in this build");
+  TEPHRA_ASSERT(bytes >= 0, "a size cannot be negative");
+  blocks();  // constructed before, so destroyed after, any static owner of storage
+  std::shared_ptr<Storage> storage(new Storage);
+  storage->bytes_ = bytes;
+  storage->device_ = device;
+  storage->purpose_ = purpose;
+  if (bytes > 0) {
+    storage->block_bytes_ = round_up_bytes(bytes);
+    storage->data_ = blocks().take(storage->block_bytes_);
+    if (storage->data_ == nullptr) {
+      storage->block_bytes_ = 0;
+      throw Error(Fault::device,
+                  format("out of memory: {} bytes for {} do not fit, {} bytes are in use", bytes,
+                         purpose, memory_use()[kNumPurposes].bytes),
+                  "use a smaller batch, context or model, or a narrower dtype");
+    }
+    count(purpose, storage->block_bytes_);
+    if (poison) std::memset(storage->data_, 0xff, static_cast<size_t>(bytes));
+  }
+  return storage;
+}
+
+std::shared_ptr<Storage> Storage::wrap(void* data, int64_t bytes, std::shared_ptr<void> owner) {
+  std::shared_ptr<Storage> storage(new Storage);
+  storage->data_ = data;
+  storage->bytes_ = bytes;
+  storage->owner_ = std::move(owner);
+  return storage;
+}
+
+Storage::~Storage() {
+  if (block_bytes_ == 0) return;
+  blocks().give(data_, block_bytes_);
+  count(purpose_, -block_bytes_);
+}
+
+std::array<MemoryUse, kNumPurposes + 1> memory_use() {
+  const std::lock_guard lock(use_mutex);
+  return use;
+}
+
+void reset_memory_peaks() {
+  const std::lock_guard lock(use_mutex);
+  for (MemoryUse& entry : use) entry.peak_bytes = entry.bytes;
+}
+
+void poison_new_memory(bool on) { poison = on; }
+
+void trim_memory() { blocks().trim(); }
+
+}  // namespace tephra

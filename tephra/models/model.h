@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every model offers to training, inference and evaluation.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tephra/autograd/parameter.h"
+#include "tephra/base/files.h"
+#include "tephra/base/json.h"
+#include "tephra/nn/state.h"
+
+namespace tephra {
+
+// Sizes and work that follow from a config alone.
+struct ModelFigures {
+  int64_t parameters = 0;
+  int64_t parameters_without_embedding = 0;
+  int64_t active_without_embedding = 0;  // that one token meets
+  int64_t kv_cache_bytes_per_token = 0;  // in bf16
+  int64_t fixed_state_bytes = 0;         // per sequence, in f32
+  double train_flops_per_token = 0;      // forward + backward at `context`, head and causal attention
+  double decode_flops_per_token = 0;     // forward with `context` keys, head included
+  int64_t context = 4096;
+};
+
+struct TokenIds {
+  int64_t vocab_size = 0;      // rows of the embedding
+  int64_t usable = 0;          // ids from here on are padding and never sampled
+  int64_t pad = 0, bos = 0;
+  std::vector<int64_t> eos;
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual const TokenIds& tokens() const = 0;
+  virtual int64_t context_limit() const = 0;
+  virtual StateSpec state_spec() const = 0;
+  virtual ParameterStore& parameters() = 0;
+
+  // ids_N i32 -> final hidden states [N, H]. `decoding` is null in training.
+  virtual Tensor forward(const Tensor& ids_N, const Segments& segments,
+                         Decoding* decoding = nullptr) const = 0;
+  // [N, H] -> [N, vocabulary] in the acc dtype. Not recorded.
+  virtual Tensor logits(const Tensor& h_NH) const = 0;
+  // scale * sum of the cross-entropies of targets_N (i32, -1: none); never holds all logits at once.
+  virtual Tensor loss(const Tensor& h_NH, const Tensor& targets_N, double scale) const = 0;
+};
+
+struct LoadOptions {
+  DType dtype = DType::f32;
+  Device device;
+  bool with_gradients = false;
+};
+
+// A kind of model: how its config is read, what tensors it has, how it is built.
+struct ModelKind {
+  const char* model_type;  // of config.json
+  const char* summary;
+  // All of its parameters by published name.
+  std::vector<ParameterSpec> (*parameters)(const Json& config, const std::string& where);
+  ModelFigures (*figures)(const Json& config, const std::string& where, int64_t context);
+  std::unique_ptr<Model> (*create)(const Json& config, const std::string& where,
+                                   const LoadOptions& options);
+  // The config in the layout that we write.
+  Json (*native_config)(const Json& config, const std::string& where);
+  // Copies a checkpoint's tensors, in any layout it knows, into `store`; every tensor is accounted
+  // for.
+  void (*load)(const class TensorFolder& folder, const Json& config, const std::string& where,
+               ParameterStore& store);
+};
+
+// The table of models; throws Fault::data naming the known ones when there is no such type.
+const ModelKind& model_kind(const Json& config, const std::string& where);
+
+// Reads config.json and the tensors of a Hugging Face folder.
+std::unique_ptr<Model> load_model(const Path& folder, const LoadOptions& options);
+
+}  // namespace tephra

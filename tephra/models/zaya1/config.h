@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// ZAYA1's hyper-parameters, read from the native or the legacy config.json (docs/models/zaya1.md).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tephra/autograd/parameter.h"
+#include "tephra/base/json.h"
+#include "tephra/models/model.h"
+
+namespace tephra::zaya1 {
+
+struct LayerConfig {
+  int64_t window = 0;  // keys seen, the current one included; 0: all
+  double rope_theta = 5e6;
+};
+
+// What the class after the last expert does when it wins.
+enum class SkipRule {
+  zero,      // nothing, as transformers
+  identity,  // p_skip * h, as the original code
+};
+
+struct Config {
+  int64_t vocab_size = 262272;
+  int64_t hidden = 2048;
+  int64_t num_layers = 40;
+  int64_t query_heads = 8;
+  int64_t kv_heads = 2;
+  int64_t head_dim = 128;
+  int64_t expert_hidden = 2048;  // one side of the SwiGLU
+  int64_t num_experts = 16;
+  int64_t router_hidden = 256;
+  int64_t conv0_width = 2;  // depthwise
+  int64_t conv1_width = 2;  // within a head
+  int64_t max_positions = 131072;
+  double norm_eps = 1e-5;
+  double partial_rotary = 0.5;
+  bool attention_bias = false;
+  bool lm_head_bias = false;
+  bool tied_embedding = true;
+  double init_std = 0.02;
+  SkipRule skip_rule = SkipRule::zero;
+  bool pad_row_gets_no_input_gradient = false;  // transformers' padding_idx; off for training
+  int64_t pad_id = 0, bos_id = 2;
+  std::vector<int64_t> eos_ids = {106};
+  std::vector<LayerConfig> layers;
+
+  int64_t conv_channels() const { return (query_heads + kv_heads) * head_dim; }
+  int64_t rotary_dim() const { return static_cast<int64_t>(partial_rotary * double(head_dim)); }
+  int64_t delayed_width() const { return kv_heads * head_dim / 2; }
+};
+
+bool is_legacy(const Json& config);
+// Either layout; Fault::data naming key, expected and got.
+Config parse_config(const Json& config, const std::string& where);
+Json native_config(const Config& config);
+
+std::vector<ParameterSpec> parameters(const Config& config);
+ModelFigures figures(const Config& config, int64_t context);
+
+// Copies the tensors of `folder` (native, legacy or with FP8 experts) into `store`. A tensor that is
+// missing, unknown, or of a wrong shape or dtype is a Fault::data that names it.
+void load_weights(const TensorFolder& folder, const Config& config, bool legacy,
+                  ParameterStore& store);
+
+}  // namespace tephra::zaya1

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/ops/op_spec.h"
+
+#include "tephra/autograd/variable.h"
+#include "tephra/core/rng.h"
+
+namespace tephra {
+
+Tensors make_inputs(const std::vector<InputSpec>& inputs, DType dtype, uint64_t seed) {
+  Tensors tensors;
+  uint32_t stream = 0;
+  for (const InputSpec& in : inputs) {
+    ++stream;
+    if (in.role == Role::index) {
+      tensors.push_back(in.values);
+      continue;
+    }
+    Tensor t(in.shape, in.role == Role::stream ? acc_dtype(dtype) : dtype);
+    fill_normal(t, {seed, stream, 0}, in.mean, in.scale);
+    if (in.gradient) {
+      make_leaf(t, in.role == Role::parameter ? acc_dtype(dtype) : t.dtype());
+    }
+    tensors.push_back(t);
+  }
+  return tensors;
+}
+
+}  // namespace tephra

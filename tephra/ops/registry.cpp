@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of ops: one row each, declared in <op>_spec.cpp.
+#include "tephra/ops/op_spec.h"
+
+#define TEPHRA_OPS(ROW) \
+  ROW(rms_norm)
+
+namespace tephra {
+
+#define TEPHRA_DECLARE(op) OpSpec op##_spec();
+TEPHRA_OPS(TEPHRA_DECLARE)
+#undef TEPHRA_DECLARE
+
+std::vector<OpSpec> all_op_specs() {
+  return {
+#define TEPHRA_CALL(op) op##_spec(),
+      TEPHRA_OPS(TEPHRA_CALL)
+#undef TEPHRA_CALL
+  };
+}
+
+}  // namespace tephra

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/ops/rms_norm.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tephra/ops/rms_norm_cpu.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <cmath>
+
+#include "tephra/base/parallel.h"
+#include "tephra/device/cpu/row_sums.h"
+#include "tephra/device/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tephra::kernel::HWY_NAMESPACE {
+
+using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this target
+
+constexpr int64_t kRows = 32;  // per piece of work
+
+void forward(const RmsNorm& k) {
+  visit_float(k.x.dtype(), [&]<class T>() HWY_ATTR {
+    using Acc = acc_t<T>;
+    const int64_t width = k.x.cols();
+    const T* w = k.weight.data<T>();
+    parallel_for(k.x.rows(), kRows, [&](int64_t begin, int64_t end) HWY_ATTR {
+      for (int64_t r = begin; r < end; ++r) {
+        const T* x = k.x.row<T>(r);
+        T* y = k.y.row<T>(r);
+        Vec<T> squares = set<T>(0);
+        for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+          const auto v = load_up_to(x + c, n);
+          squares = hn::MulAdd(v, v, squares);
+        });
+        const Acc mean = sum_of_lanes<T>(squares) / static_cast<Acc>(width);
+        const Acc rstd = Acc(1) / std::sqrt(mean + static_cast<Acc>(k.eps));
+        k.rstd.data<Acc>()[r] = rstd;
+        for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+          const auto normed = hn::Mul(load_up_to(x + c, n), set<T>(rstd));
+          store_up_to(y + c, hn::Mul(normed, load_up_to(w + c, n)), n);
+        });
+      }
+    });
+  });
+}
+
+// With s = rstd and m = mean(dy * w * x): dx = s * (w * dy - x * s^2 * m).
+template <class T>
+void input_gradient(const RmsNormGrad& k) {
+  using Acc = acc_t<T>;
+  const int64_t width = k.x.cols();
+  const T* w = k.weight.data<T>();
+  parallel_for(k.x.rows(), kRows, [&](int64_t begin, int64_t end) HWY_ATTR {
+    for (int64_t r = begin; r < end; ++r) {
+      const T* x = k.x.row<T>(r);
+      const T* dy = k.dy.row<T>(r);
+      T* dx = k.dx.row<T>(r);
+      const Acc s = k.rstd.data<Acc>()[r];
+      Vec<T> dots = set<T>(0);
+      for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+        const auto t = hn::Mul(load_up_to(dy + c, n), load_up_to(w + c, n));
+        dots = hn::MulAdd(t, load_up_to(x + c, n), dots);
+      });
+      const Acc shrink = s * s * (sum_of_lanes<T>(dots) / static_cast<Acc>(width));
+      for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+        const auto t = hn::Mul(load_up_to(dy + c, n), load_up_to(w + c, n));
+        const auto v = hn::NegMulAdd(load_up_to(x + c, n), set<T>(shrink), t);
+        write_up_to(dx + c, hn::Mul(v, set<T>(s)), n, k.accumulate_dx);
+      });
+    }
+  });
+}
+
+// dweight = sum over rows of dy * x * s.
+template <class T>
+void weight_gradient(const RmsNormGrad& k) {
+  using Acc = acc_t<T>;
+  const int64_t width = k.x.cols();
+  cpu::sum_rows<Acc>(
+      k.x.rows(), width, k.dweight.data<Acc>(), k.accumulate_dweight,
+      [&](int64_t begin, int64_t end, Acc* sums) HWY_ATTR {
+        for (int64_t r = begin; r < end; ++r) {
+          const T* x = k.x.row<T>(r);
+          const T* dy = k.dy.row<T>(r);
+          const auto s = set<T>(k.rstd.data<Acc>()[r]);
+          for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+            const auto t = hn::Mul(hn::Mul(load_up_to(x + c, n), s), load_up_to(dy + c, n));
+            write_up_to(sums + c, t, n, true);
+          });
+        }
+      });
+}
+
+void backward(const RmsNormGrad& k) {
+  visit_float(k.x.dtype(), [&]<class T>() HWY_ATTR {
+    if (k.dx) input_gradient<T>(k);
+    if (k.dweight) weight_gradient<T>(k);
+  });
+}
+
+}  // namespace tephra::kernel::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tephra::kernel {
+namespace {
+HWY_EXPORT(forward);
+HWY_EXPORT(backward);
+}  // namespace
+
+void RmsNorm::on_cpu() const { HWY_DYNAMIC_DISPATCH(forward)(*this); }
+void RmsNormGrad::on_cpu() const { HWY_DYNAMIC_DISPATCH(backward)(*this); }
+
+}  // namespace tephra::kernel
+#endif

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every op, every case of its spec, every check. A failure names the op and the case.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tephra/autograd/tape.h"
+#include "tephra/base/parallel.h"
+#include "tephra/core/rng.h"
+#include "tephra/ops/op_spec.h"
+
+namespace tephra {
+namespace {
+
+struct Named {
+  std::string op;
+  OpCase test;
+};
+
+void PrintTo(const Named& n, std::ostream* out) { *out << n.op << ": " << n.test.name; }
+
+std::vector<Named> all_cases() {
+  std::vector<Named> cases;
+  for (const OpSpec& spec : all_op_specs()) {
+    for (const OpCase& c : spec.cases) cases.push_back({spec.name, c});
+  }
+  return cases;
+}
+
+// A fresh f64 copy: values as given, leaves where the original has them.
+Tensors widened(const Tensors& inputs) {
+  Tensors wide;
+  for (const Tensor& t : inputs) {
+    if (!t.defined() || !computes(t.dtype())) {
+      wide.push_back(t);
+      continue;
+    }
+    Tensor w(t.shape(), DType::f64);
+    copy_into(w, t);
+    if (t.variable()) make_leaf(w, DType::f64);
+    wide.push_back(w);
+  }
+  return wide;
+}
+
+bool is_float(const Tensor& t) { return t.defined() && computes(t.dtype()); }
+
+double largest(const Tensor& t) {
+  double m = 0;
+  for (int64_t i = 0; i < t.numel(); ++i) m = std::max(m, std::abs(t.at(i)));
+  return m;
+}
+
+// Largest difference, as a share of the largest reference value; NaN anywhere fails.
+void expect_close(const Tensor& got, const Tensor& want, double tolerance, const std::string& what) {
+  ASSERT_EQ(got.shape(), want.shape()) << what;
+  const double scale = std::max(largest(want), 1e-6);
+  for (int64_t i = 0; i < got.numel(); ++i) {
+    const double g = got.at(i), w = want.at(i);
+    if (!is_float(want)) {
+      ASSERT_EQ(g, w) << what << " at " << i;
+    } else if (std::isinf(w)) {
+      ASSERT_EQ(g, w) << what << " at " << i;
+    } else {
+      ASSERT_LE(std::abs(g - w), tolerance * scale) << what << " at " << i << ": got " << g
+                                                    << ", want " << w;
+    }
+  }
+}
+
+// The gradient each output is given; fixed, so that every run of a case has the same.
+Tensors output_gradients(const Tensors& outputs, bool scalar_loss) {
+  Tensors dy;
+  uint32_t stream = 100;
+  for (const Tensor& out : outputs) {
+    ++stream;
+    if (!is_float(out)) {
+      dy.emplace_back();
+      continue;
+    }
+    Tensor d(out.shape(), out.dtype());
+    if (scalar_loss) {
+      fill(d, 1);
+    } else {
+      fill_normal(d, {7, stream, 0}, 0, 1);
+    }
+    dy.push_back(d);
+  }
+  return dy;
+}
+
+struct Result {
+  Tensors outputs;
+  Tensors gradients;  // undefined where the input is no leaf
+};
+
+Result run_with_gradients(const OpCase& c, const Tensors& inputs, bool clear = true,
+                          const Recompute& recompute = {}) {
+  for (const Tensor& t : inputs) {
+    if (clear && t.defined() && t.variable()) clear_gradient(t);
+  }
+  Tape tape(recompute);
+  Result result;
+  result.outputs = c.run(inputs);
+  tape.backward(result.outputs, output_gradients(result.outputs, c.scalar_loss));
+  for (const Tensor& t : inputs) {
+    result.gradients.push_back(t.defined() && t.variable() ? clone(gradient(t)) : Tensor());
+  }
+  return result;
+}
+
+double tolerance_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return 1e-12;
+    case DType::f32:
+      return 1e-5;
+    default:
+      return 2e-2;  // bf16: 8 bits of mantissa, through a few roundings
+  }
+}
+
+class OpSuite : public testing::TestWithParam<Named> {
+ protected:
+  void SetUp() override { poison_new_memory(true); }
+  void TearDown() override {
+    set_num_threads(2);
+    poison_new_memory(false);
+  }
+  const OpCase& test() const { return GetParam().test; }
+};
+
+TEST_P(OpSuite, MatchesItsNaiveLoopInEveryDtype) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+    const Tensors inputs = make_inputs(test().inputs, dtype, 1);
+    const Tensors got = test().run(inputs);
+    const Tensors want = test().naive(widened(inputs));
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      expect_close(got[i], want[i], tolerance_of(dtype) * test().looseness,
+                   format("{} output {}", dtype, i));
+    }
+  }
+}
+
+// d/dx of sum(dy * y) by central differences, on a sample of each input's elements.
+TEST_P(OpSuite, HasTheGradientThatDifferencesGive) {
+  const Tensors inputs = make_inputs(test().inputs, DType::f64, 2);
+  const Result result = run_with_gradients(test(), inputs);
+  const Tensors dy = output_gradients(result.outputs, test().scalar_loss);
+  const auto objective = [&] {
+    const NoGrad no_grad;
+    const Tensors out = test().run(inputs);
+    double sum = 0;
+    for (size_t k = 0; k < out.size(); ++k) {
+      for (int64_t i = 0; is_float(out[k]) && i < out[k].numel(); ++i) {
+        if (dy[k].at(i) != 0) sum += out[k].at(i) * dy[k].at(i);
+      }
+    }
+    return sum;
+  };
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    if (!result.gradients[k].defined()) continue;
+    const int64_t n = inputs[k].numel();
+    const double scale = std::max(largest(result.gradients[k]), 1e-3);
+    for (int64_t s = 0; s < std::min<int64_t>(n, 24); ++s) {
+      const int64_t i = n <= 24 ? s : static_cast<int64_t>(philox({3, 0, 0}, s)[0]) % n;
+      const double x = inputs[k].at(i);
+      const double h = 1e-5 * std::max(std::abs(x), 0.1 * test().inputs[k].scale);
+      inputs[k].set(i, x + h);
+      const double up = objective();
+      inputs[k].set(i, x - h);
+      const double down = objective();
+      inputs[k].set(i, x);
+      EXPECT_NEAR((up - down) / (2 * h), result.gradients[k].at(i), 2e-5 * scale)
+          << "input " << k << " element " << i;
+    }
+  }
+}
+
+TEST_P(OpSuite, HasTheSameGradientInEveryDtype) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensors inputs = make_inputs(test().inputs, dtype, 3);
+    const Result got = run_with_gradients(test(), inputs);
+    const Result want = run_with_gradients(test(), widened(inputs));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!got.gradients[i].defined()) continue;
+      expect_close(got.gradients[i], want.gradients[i],
+                   4 * tolerance_of(dtype) * test().looseness,
+                   format("{} gradient of input {}", dtype, i));
+    }
+  }
+}
+
+TEST_P(OpSuite, GivesTheSameBitsOnAnyNumberOfThreads) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensors inputs = make_inputs(test().inputs, dtype, 4);
+    set_num_threads(1);
+    const Result one = run_with_gradients(test(), inputs);
+    for (const int threads : {2, 3, 8, 16}) {
+      set_num_threads(threads);
+      const Result many = run_with_gradients(test(), inputs);
+      for (size_t i = 0; i < one.outputs.size(); ++i) {
+        if (!one.outputs[i].defined()) continue;
+        EXPECT_TRUE(same_bits(one.outputs[i], many.outputs[i]))
+            << "output " << i << " with " << threads << " threads in " << to_text(dtype);
+      }
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (!one.gradients[i].defined()) continue;
+        EXPECT_TRUE(same_bits(one.gradients[i], many.gradients[i]))
+            << "gradient " << i << " with " << threads << " threads in " << to_text(dtype);
+      }
+    }
+  }
+}
+
+TEST_P(OpSuite, AddsToAGradientThatIsAlreadyThere) {
+  const Tensors inputs = make_inputs(test().inputs, DType::f32, 5);
+  const Result once = run_with_gradients(test(), inputs);
+  const Result twice = run_with_gradients(test(), inputs, /*clear=*/false);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!once.gradients[i].defined()) continue;
+    Tensor doubled = clone(once.gradients[i]);
+    add_into(doubled, once.gradients[i]);
+    expect_close(twice.gradients[i], doubled, 1e-5, format("gradient of input {}", i));
+  }
+}
+
+// A consumer that needs the op's output in its own backward pass: y -> y^2 / 2, so dy = y * d.
+Tensor half_square(const Tensor& y) {
+  Tensor out = empty_like(y);
+  for (int64_t i = 0; i < y.numel(); ++i) out.set(i, y.at(i) * y.at(i) / 2);
+  record({.name = "half_square", .op_class = OpClass::loss, .inputs = {y}, .saved = {y}}, {&out},
+         [](const Tensors& saved, const Tensors& dy, GradSink& sink) {
+           Tensor dx = empty_like(saved[0]);
+           for (int64_t i = 0; i < dx.numel(); ++i) dx.set(i, saved[0].at(i) * dy[0].at(i));
+           sink.give(0, dx);
+         });
+  return out;
+}
+
+TEST_P(OpSuite, GivesTheSameBitsWhenItsOutputsAreRecomputed) {
+  if (test().scalar_loss) return;  // nothing consumes a loss
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensors inputs = make_inputs(test().inputs, dtype, 6);
+    OpCase squared = test();
+    squared.run = [&](const Tensors& in) {
+      Tensors out = test().run(in);
+      for (Tensor& y : out) {
+        if (is_float(y)) y = half_square(y);
+      }
+      return out;
+    };
+    const Result kept = run_with_gradients(squared, inputs);
+    const Result again = run_with_gradients(squared, inputs, true, Recompute::everything());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!kept.gradients[i].defined()) continue;
+      EXPECT_TRUE(same_bits(kept.gradients[i], again.gradients[i])) << "gradient " << i;
+    }
+  }
+}
+
+TEST_P(OpSuite, SkipsTheGradientsNobodyWants) {
+  for (size_t only = 0; only < test().inputs.size(); ++only) {
+    std::vector<InputSpec> specs = test().inputs;
+    if (!specs[only].gradient) continue;
+    for (size_t i = 0; i < specs.size(); ++i) specs[i].gradient = i == only;
+    const Tensors all = make_inputs(test().inputs, DType::f32, 8);
+    const Tensors one = make_inputs(specs, DType::f32, 8);
+    const Result want = run_with_gradients(test(), all);
+    const Result got = run_with_gradients(test(), one);
+    EXPECT_TRUE(same_bits(got.gradients[only], want.gradients[only])) << "input " << only;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, OpSuite, testing::ValuesIn(all_cases()),
+                         [](const testing::TestParamInfo<Named>& param) {
+                           return param.param.op + "_" + std::to_string(param.index);
+                         });
+
+}  // namespace
+}  // namespace tephra
