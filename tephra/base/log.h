@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines for people, on stderr; stdout belongs to results. Any thread may log.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "tephra/base/format.h"
+
+namespace tephra {
+
+enum class LogLevel { info, warning, error };
+
+// Lines below this level are dropped. `--quiet` sets warning.
+void set_log_level(LogLevel level);
+LogLevel log_level();
+
+void log_line(LogLevel level, std::string_view text);
+
+// Sends lines elsewhere (a test, a file) until it is destroyed. One at a time.
+class LogCapture {
+ public:
+  explicit LogCapture(std::function<void(LogLevel, std::string_view)> sink);
+  ~LogCapture();
+  LogCapture(const LogCapture&) = delete;
+  LogCapture& operator=(const LogCapture&) = delete;
+};
+
+template <class... Args>
+void log_info(FormatString<Args...> text, const Args&... args) {
+  if (log_level() <= LogLevel::info)
+    log_line(LogLevel::info, tephra::format<Args...>(text, args...));
+}
+
+template <class... Args>
+void log_warning(FormatString<Args...> text, const Args&... args) {
+  log_line(LogLevel::warning, tephra::format<Args...>(text, args...));
+}
+
+}  // namespace tephra
