@@ -28,8 +28,9 @@ class Flags {
  public:
   explicit Flags(void* app) : app_(app) {}
 
-  // "--name" for a flag; "NAME" (no dashes) for a positional argument. The default shown in --help is
-  // the value's at the time of the call.
+  // "--name" for a flag; "NAME" (no dashes) for a positional argument. The default shown in --help
+  // is the value's at the time of the call (none when it is empty). A list flag may be repeated; a
+  // positional list takes all that remain.
   Flag add(const std::string& name, std::string& value, const std::string& help);
   Flag add(const std::string& name, int64_t& value, const std::string& help);
   Flag add(const std::string& name, double& value, const std::string& help);
@@ -38,7 +39,8 @@ class Flags {
   Flag add(const std::string& name, std::optional<double>& value, const std::string& help);
   Flag add(const std::string& name, std::optional<std::string>& value, const std::string& help);
   Flag add(const std::string& name, std::vector<std::string>& values, const std::string& help);
-  Flag add(const std::string& name, std::vector<int64_t>& values, const std::string& help);  // 1,2,3
+  Flag add(const std::string& name, std::vector<int64_t>& values,
+           const std::string& help);  // 1,2,3
 
   // A line under "Examples:" of --help.
   void example(const std::string& line);
@@ -47,13 +49,14 @@ class Flags {
   void* app_;
 };
 
-// A row of the table in commands.cpp. `name` may have two words: "checkpoint inspect". Every command
-// also takes --threads N, --quiet and --help.
+// A row of the table in commands.cpp. `name` may have two words: "checkpoint inspect". Every
+// command also takes --threads N, --quiet and --help.
 struct Command {
   const char* name;
   const char* summary;
   // Describes the options into `flags` and returns what runs them.
   std::function<std::function<int()>(Flags& flags)> setup;
+  const char* group = "";  // the heading of `tephra --help`, given by the table
 };
 
 template <class Options>
@@ -69,7 +72,8 @@ Command command(const char* name, const char* summary, void (*describe)(Flags&, 
 // Every command, in the order of the table.
 std::vector<Command> all_commands();
 
-// Parses and runs; returns the exit code. Prints errors to stderr as: what went wrong, then the hint.
+// Parses and runs; returns the exit code. Prints errors to stderr as: what went wrong, then the
+// hint. Output that could not be written (a full disk behind stdout) is an error too.
 int run_command_line(int argc, char** argv);
 
 }  // namespace tephra

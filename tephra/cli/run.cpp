@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the words of the command line to an exit code: finds the command, runs it, and turns every
+// exception into a sentence.
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <new>
+
+#include "tephra/base/error.h"
+#include "tephra/cli/command.h"
+#include "tephra/cli/parse.h"
+#include "tephra/cli/stand_in.h"
+
+namespace tephra {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string first_word(const std::string& name) { return name.substr(0, name.find(' ')); }
+
+// The commands whose name starts with `prefix` (all when empty), under their headings.
+std::string listing(const std::string& prefix) {
+  const std::vector<Command> commands = all_commands();
+  size_t width = 0;
+  for (const Command& c : commands) width = std::max(width, std::string(c.name).size());
+  std::string text, group;
+  for (const Command& c : commands) {
+    if (!prefix.empty() && first_word(c.name) != prefix) continue;
+    if (group != c.group) text += format("\n{}:\n", group = c.group);
+    text += format("  {:<{}}  {}\n", c.name, width, c.summary);
+  }
+  return text;
+}
+
+std::string overview() {
+  return format(
+      "tephra {}: foundation models from text to a served model\n\n"
+      "usage: tephra COMMAND [flags]\n{}\n"
+      "Every command explains itself: tephra COMMAND --help\n",
+      TEPHRA_VERSION, listing(""));
+}
+
+std::string overview_of(const std::string& word) {
+  return format("usage: tephra {} COMMAND [flags]\n{}", word, listing(word));
+}
+
+// A command and the words after its name.
+struct Choice {
+  Command command;
+  Words rest;
+};
+
+[[noreturn]] void reject_unknown_command(const Words& words) {
+  Words names;
+  const bool two = words.size() > 1 && !listing(words[0]).empty();
+  for (const Command& c : all_commands()) {
+    const std::string name = c.name;
+    if (two && first_word(name) == words[0]) names.push_back(name);
+    if (!two) names.push_back(first_word(name));
+  }
+  const std::string given = two ? words[0] + " " + words[1] : words[0];
+  const std::string near = nearest(given, names);
+  throw Error(Fault::usage,
+              near.empty() ? format("there is no command '{}'", given)
+                           : format("there is no command '{}'; did you mean '{}'?", given, near),
+              two ? format("tephra {} --help", words[0]) : "tephra --help");
+}
+
+Choice choose(const Words& words) {
+  for (const size_t length : {size_t{2}, size_t{1}}) {
+    if (words.size() < length) continue;
+    const std::string name = length == 2 ? words[0] + " " + words[1] : words[0];
+    for (const Command& c : all_commands()) {
+      if (c.name == name) return {c, Words(words.begin() + static_cast<long>(length), words.end())};
+    }
+  }
+  reject_unknown_command(words);
+}
+
+bool asks_for_help(const std::string& word) {
+  return word == "--help" || word == "-h" || word == "help";
+}
+
+// What can be answered without a command: the overviews and the version. Nothing when there is one.
+std::optional<int> answer_directly(const Words& words) {
+  if (words.empty()) {
+    std::fputs(overview().c_str(), stderr);
+    return exit_code(Fault::usage);
+  }
+  if (words[0] == "--version") {
+    std::fputs(format("tephra {}\n", TEPHRA_VERSION).c_str(), stdout);
+    return 0;
+  }
+  if (asks_for_help(words[0]) && words.size() == 1) {
+    std::fputs(overview().c_str(), stdout);
+    return 0;
+  }
+  const bool only_prefix = words.size() == 1 || asks_for_help(words[1]);
+  const std::vector<Command> commands = all_commands();
+  const auto named = [&](const Command& c) { return c.name == words[0]; };
+  if (!only_prefix || std::any_of(commands.begin(), commands.end(), named)) return {};
+  if (listing(words[0]).empty()) return {};
+  std::fputs(overview_of(words[0]).c_str(), words.size() == 1 ? stderr : stdout);
+  return words.size() == 1 ? exit_code(Fault::usage) : 0;
+}
+
+void complain(const std::string& who, const std::string& what, const std::string& hint) {
+  std::fflush(stdout);
+  std::fputs(format("{}: {}\n", who, what).c_str(), stderr);
+  if (!hint.empty()) std::fputs(format("  try: {}\n", hint).c_str(), stderr);
+}
+
+// Runs `body`; every exception becomes a message and its exit code.
+int guarded(const std::string& who, const std::string& usage_hint,
+            const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const Error& e) {
+    const bool plain_usage = e.fault() == Fault::usage && e.hint().empty();
+    complain(who, e.what(), plain_usage ? usage_hint : e.hint());
+    return exit_code(e.fault());
+  } catch (const std::bad_alloc&) {
+    complain(who, "out of memory", "a smaller model, batch or sequence length");
+    return exit_code(Fault::device);
+  } catch (const std::exception& e) {
+    complain(who, format("unexpected error: {}", e.what()),
+             "please report this, with the command that led here");
+    return exit_code(Fault::internal);
+  }
+}
+
+int dispatch(Words words) {
+  if (const std::optional<int> code = answer_directly(words)) return *code;
+  if (asks_for_help(words[0])) {  // tephra help generate
+    std::rotate(words.begin(), words.begin() + 1, words.end());
+    words.back() = "--help";
+  }
+  const Choice choice = choose(words);
+  const std::string who = format("tephra {}", choice.command.name);
+  Parsed parsed;
+  const int code = guarded(who, who + " --help", [&] {
+    parsed = parse_command(choice.command, choice.rest);
+    return 0;
+  });
+  if (code != 0) return code;
+  if (!parsed.run) {
+    std::fputs(parsed.help.c_str(), stdout);
+    return 0;
+  }
+  return guarded(who, "", parsed.run);
+}
+
+// Buffered output is written only now; what could not be written must not look like success.
+int finish_output(int code) {
+  errno = 0;
+  std::cout.flush();
+  const bool failed = std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.good();
+  if (!failed) return code;
+  if (errno == EPIPE) return 141;  // the reader had enough; as a shell reports SIGPIPE
+  complain(
+      "tephra",
+      format("cannot write the output{}{}", errno ? ": " : "", errno ? std::strerror(errno) : ""),
+      "");
+  return code != 0 ? code : exit_code(Fault::data);
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  const Words words(argv + 1, argv + argc);
+  return finish_output(guarded("tephra", "tephra --help", [&] { return dispatch(words); }));
+}
+
+}  // namespace tephra
