@@ -61,6 +61,8 @@ class GradSink {
   bool wants(size_t i) const { return inputs_[i] != nullptr; }
   // The place to write it to; ask once per input, and only if wanted.
   GradTarget target(size_t i);
+  // The same, undefined when nobody wants it.
+  GradTarget target_if_wanted(size_t i) { return wants(i) ? target(i) : GradTarget{}; }
   // Hands over a finished gradient: kept as it is when it is the first, else added.
   void give(size_t i, const Tensor& grad);
 

@@ -19,4 +19,9 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t begin, int6
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// A grain for light work on rows of `width` elements: enough of it to be worth handing out.
+inline int64_t row_grain(int64_t width) {
+  return width < (1 << 15) ? (1 << 15) / (width > 0 ? width : 1) : 1;
+}
+
 }  // namespace tephra
