@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One declaration per op, many uses: the op suite (tests/ops) checks every case against the naive
-// loop, in every dtype, with its gradients, thread counts and recomputation; `tephra bench ops` times
-// the bench cases. Each op's declaration is in <op>_spec.cpp, the table in registry.cpp.
+// loop, in every dtype, with its gradients, thread counts and recomputation; `tephra bench ops`
+// times the bench cases. Each op's declaration is in <op>_spec.cpp, the table in registry.cpp.
 #pragma once
 
 #include <functional>
@@ -10,6 +10,7 @@
 
 #include "tephra/core/segments.h"
 #include "tephra/core/tensor.h"
+#include "tephra/device/ceilings.h"
 
 namespace tephra {
 
@@ -47,8 +48,8 @@ struct OpCase {
   std::string name;  // what is special about it
   std::vector<InputSpec> inputs;
   OpFunction run;
-  OpFunction naive;         // plain loops; gets and gives f64 (and i32)
-  double looseness = 1;     // factor on the suite's tolerances, with a reason in the spec
+  OpFunction naive;          // plain loops; gets and gives f64 (and i32)
+  double looseness = 1;      // factor on the suite's tolerances, with a reason in the spec
   bool scalar_loss = false;  // one scalar output whose gradient is always 1 (a fused loss)
 };
 
@@ -61,6 +62,11 @@ struct OpBench {
   double forward_flops = 0, backward_flops = 0;
   double forward_read_bytes = 0, forward_write_bytes = 0;
   double backward_read_bytes = 0, backward_write_bytes = 0;
+  // The matrix products that make up the op: `tephra bench ops` then compares it with the matrix
+  // library called directly at these shapes.
+  std::vector<GemmShape> forward_gemms, backward_gemms;
+  // A fused loss: its gradients are computed in the forward pass when a tape records.
+  bool gradients_in_forward = false;
 };
 
 struct OpSpec {
