@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that cannot be lost halfway. A path that does not exist or cannot be written is Fault::usage;
-// a failed read or write (a full disk) is Fault::data.
+// Files that cannot be lost halfway. A path that does not exist or cannot be written is
+// Fault::usage; a failed read or write (a full disk) is Fault::data.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +35,8 @@ class MappedFile {
   Path path_;
 };
 
-// A file that appears under its name only when it is whole: written beside it, flushed to disk, then
-// renamed. Destroyed without commit() it leaves nothing.
+// A file that appears under its name only when it is whole: written beside it, flushed to disk,
+// then renamed. Destroyed without commit() it leaves nothing.
 class AtomicFile {
  public:
   explicit AtomicFile(const Path& path);
@@ -49,6 +49,9 @@ class AtomicFile {
   void commit();
 
  private:
+  void discard();
+  [[noreturn]] void fail(const std::string& what, int error);
+
   Path path_;
   Path temporary_;
   int fd_ = -1;
@@ -60,7 +63,7 @@ void write_file(const Path& path, std::string_view text);  // atomically
 // written to.
 void make_writable_folder(const Path& path);
 
-// Fault::usage unless it exists and is a folder.
+// Fault::usage unless it exists and is a folder; `what` says what belongs there: "a model folder".
 void require_folder(const Path& path, std::string_view what);
 
 }  // namespace tephra

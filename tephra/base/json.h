@@ -18,15 +18,15 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<std::pair<std::string, Json>>;  // in the order of the file
 
-  Json() = default;  // null
-  Json(bool value) : value_(value) {}                                // NOLINT: values read as JSON
-  Json(int value) : value_(int64_t{value}) {}                        // NOLINT
-  Json(int64_t value) : value_(value) {}                             // NOLINT
-  Json(double value) : value_(value) {}                              // NOLINT
-  Json(const char* value) : value_(std::string(value)) {}            // NOLINT
-  Json(std::string value) : value_(std::move(value)) {}              // NOLINT
-  Json(Array value) : value_(std::move(value)) {}                    // NOLINT
-  Json(Object value) : value_(std::move(value)) {}                   // NOLINT
+  Json() = default;                                        // null
+  Json(bool value) : value_(value) {}                      // NOLINT: values read as JSON
+  Json(int value) : value_(int64_t{value}) {}              // NOLINT
+  Json(int64_t value) : value_(value) {}                   // NOLINT
+  Json(double value) : value_(value) {}                    // NOLINT
+  Json(const char* value) : value_(std::string(value)) {}  // NOLINT
+  Json(std::string value) : value_(std::move(value)) {}    // NOLINT
+  Json(Array value) : value_(std::move(value)) {}          // NOLINT
+  Json(Object value) : value_(std::move(value)) {}         // NOLINT
 
   // `where` names the source in error messages, which give line and column. Fault::data.
   static Json parse(std::string_view text, const std::string& where, int max_depth = 64);
@@ -48,23 +48,27 @@ class Json {
   const Array& array() const { return std::get<Array>(value_); }
   Array& array() { return std::get<Array>(value_); }
   const Object& object() const { return std::get<Object>(value_); }
+  Object& object() { return std::get<Object>(value_); }
 
   const Json* find(std::string_view key) const;  // of an object; null when absent
   Json& operator[](std::string_view key);        // of an object (or null, which becomes one)
   void push_back(Json value);                    // to an array (or null)
 
-  // indent < 0: one line. Numbers read back to the same value.
+  // indent < 0: one line. Numbers read back to the same value and kind; NaN and infinities, which
+  // JSON does not have, become null, and bytes that are not UTF-8 become U+FFFD.
   std::string dump(int indent = -1) const;
 
  private:
   std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object> value_;
 };
 
-// Typed access to the keys of one object. A key of the wrong type or out of range is a Fault::data
-// that says: where, key, expected, got.
+// Typed access to the keys of one object. A key of the wrong type is a Fault::data that says:
+// where, key, expected, got. An integer is accepted where a number is asked; 2048.0 is not an
+// integer.
 class Fields {
  public:
-  Fields(const Json& object, std::string where);
+  Fields(const Json& object, std::string where);  // does not own the object
+  Fields(Json&& object, std::string where) = delete;
 
   bool has(std::string_view key) const;  // present and not null
   int64_t integer(std::string_view key) const;
