@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // safetensors files: eight bytes of header length, a JSON header, then raw little-endian tensors.
-// The reader maps the file and checks everything before it hands out a tensor; the writer is atomic.
+// The reader maps the file and checks everything before it hands out a tensor; the writer is
+// atomic.
 #pragma once
 
 #include <map>
@@ -19,7 +20,7 @@ struct TensorEntry {
   std::string name;
   DType dtype;
   Shape shape;
-  int64_t begin = 0;  // of its bytes, from the start of the data
+  int64_t begin = 0;  // of its bytes, counted from the first byte after the header
   int64_t end = 0;
 };
 
@@ -36,7 +37,8 @@ class SafetensorsFile {
   bool contains(std::string_view name) const { return index_.contains(std::string(name)); }
   const TensorEntry& entry(std::string_view name) const;
 
-  // A read-only view of the mapped bytes, which it keeps alive.
+  // A read-only view of the mapped bytes, which it keeps alive; an aligned copy where the file
+  // holds the tensor at an address that its dtype cannot be read from.
   Tensor tensor(std::string_view name) const;
 
  private:
@@ -47,13 +49,12 @@ class SafetensorsFile {
   Metadata metadata_;
 };
 
-// Writes `entries` (begin and end are filled in here) in the given order, asking for one tensor at a
-// time, so that a model larger than memory can be written. A produced tensor has the entry's dtype
-// and shape.
+// Writes `entries` (begin and end are filled in here) in the given order, asking for one tensor at
+// a time, so that a model larger than memory can be written. A produced tensor has the entry's
+// dtype and shape.
 void write_safetensors(const Path& path, std::vector<TensorEntry> entries, const Metadata& metadata,
                        FunctionRef<Tensor(const TensorEntry&)> produce);
-void write_safetensors(const Path& path,
-                       const std::vector<std::pair<std::string, Tensor>>& tensors,
+void write_safetensors(const Path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                        const Metadata& metadata = {});
 
 // The tensors of a Hugging Face folder: model.safetensors, or model-*.safetensors with
@@ -71,6 +72,9 @@ class TensorFolder {
   const Path& path_of(std::string_view name) const;
 
  private:
+  const SafetensorsFile& file_of(std::string_view name) const;
+
+  Path folder_;
   std::vector<SafetensorsFile> files_;
   std::vector<std::string> names_;
   std::unordered_map<std::string, size_t> owner_;

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reader. Nothing of a file is believed before it is checked.
+#include "tephra/io/safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "tephra/base/json.h"
+#include "tephra/base/text.h"
+#include "tephra/io/safetensors_format.h"
+
+namespace tephra {
+namespace {
+
+using safetensors::kLengthBytes;
+using safetensors::kMaxHeaderBytes;
+using safetensors::kMetadataKey;
+
+constexpr int kMaxHeaderDepth = 8;
+
+// The messages of one file. Names come from the file, so long ones are cut.
+struct Checker {
+  std::string where;
+  int64_t data_bytes;
+
+  std::string at(std::string_view name) const {
+    return format("{}: tensor '{}'", where, clipped(name, 120));
+  }
+
+  Shape shape(const std::string& at_tensor, const Fields& fields) const {
+    const Json::Array& values = fields.array("shape");
+    require_data(values.size() <= Shape::kMaxDims,
+                 "{}: at most {} dimensions are supported, got {}", at_tensor, Shape::kMaxDims,
+                 values.size());
+    std::vector<int64_t> dims;
+    for (const Json& value : values) {
+      require_data(value.is_int() && value.integer() >= 0,
+                   "{}: expected a shape of integers from 0, got {}", at_tensor, value.dump());
+      dims.push_back(value.integer());
+    }
+    return Shape(dims);
+  }
+
+  // Zero dimensions count as one here: products over some of the dimensions must fit, too.
+  int64_t bytes(const std::string& at_tensor, const Shape& shape, DType dtype) const {
+    int64_t product = size_of(dtype);
+    for (const int64_t dim : shape.dims()) {
+      const bool overflow = __builtin_mul_overflow(product, std::max<int64_t>(1, dim), &product);
+      require_data(!overflow, "{}: the size of shape {} overflows", at_tensor, shape);
+    }
+    return shape.numel() * size_of(dtype);
+  }
+
+  std::pair<int64_t, int64_t> offsets(const std::string& at_tensor, const Fields& fields) const {
+    const Json::Array& values = fields.array("data_offsets");
+    require_data(values.size() == 2 && values[0].is_int() && values[1].is_int(),
+                 "{}: expected data_offsets of two integers, got {}", at_tensor,
+                 clipped(fields.json().find("data_offsets")->dump(), 60));
+    const int64_t begin = values[0].integer(), end = values[1].integer();
+    require_data(0 <= begin && begin <= end && end <= data_bytes,
+                 "{}: data_offsets [{}, {}] are not within the {} bytes of data", at_tensor, begin,
+                 end, data_bytes);
+    return {begin, end};
+  }
+
+  TensorEntry entry(const std::string& name, const Json& value) const {
+    const std::string at_tensor = at(name);
+    const Fields fields(value, at_tensor);
+    for (const auto& [key, unused] : value.object()) {
+      require_data(key == "dtype" || key == "shape" || key == "data_offsets",
+                   "{}: unknown key '{}'; expected dtype, shape and data_offsets", at_tensor,
+                   clipped(key, 60));
+    }
+    const std::string type = fields.string("dtype");
+    const auto dtype = safetensors::parse_type(type);
+    require_data(dtype.has_value(), "{}: unsupported dtype {}", at_tensor, clipped(type, 60));
+    const Shape extents = shape(at_tensor, fields);
+    const int64_t expected = bytes(at_tensor, extents, *dtype);
+    const auto [begin, end] = offsets(at_tensor, fields);
+    require_data(end - begin == expected, "{}: {} {} takes {} bytes, but data_offsets span {}",
+                 at_tensor, type, extents, expected, end - begin);
+    return {name, *dtype, extents, begin, end};
+  }
+
+  Metadata metadata(const Json& value) const {
+    Metadata result;
+    const Fields fields(value, format("{}: {}", where, kMetadataKey));
+    for (const auto& [key, unused] : value.object()) result[key] = fields.string(key);
+    return result;
+  }
+
+  // The format wants every byte of the data in exactly one tensor.
+  void cover(const std::vector<TensorEntry>& entries) const {
+    int64_t at_byte = 0;
+    for (const TensorEntry& entry : entries) {
+      require_data(entry.begin >= at_byte,
+                   "{}: overlaps the tensor before it: begins at {}, not {}", at(entry.name),
+                   entry.begin, at_byte);
+      require_data(entry.begin == at_byte, "{}: begins at {}, which leaves a hole from {}",
+                   at(entry.name), entry.begin, at_byte);
+      at_byte = entry.end;
+    }
+    require_data(at_byte == data_bytes, "{}: the tensors end at byte {} of {} bytes of data", where,
+                 at_byte, data_bytes);
+  }
+};
+
+// The JSON text of the header, after the checks that need no JSON.
+std::string_view header_text(const MappedFile& file, const std::string& where) {
+  const auto bytes = file.bytes();
+  const auto size = static_cast<int64_t>(bytes.size());
+  require_data(size >= kLengthBytes,
+               "{}: is not a safetensors file: {} bytes, expected at least {}", where, size,
+               kLengthBytes);
+  uint64_t length = 0;
+  static_assert(std::endian::native == std::endian::little);
+  std::memcpy(&length, bytes.data(), sizeof length);
+  require_data(length <= kMaxHeaderBytes,
+               "{}: is not a safetensors file: its first 8 bytes give a header of {} bytes, the "
+               "format allows {}",
+               where, length, kMaxHeaderBytes);
+  require_data(static_cast<int64_t>(length) <= size - kLengthBytes,
+               "{}: is cut short: the header has {} bytes, only {} follow", where, length,
+               size - kLengthBytes);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
+  require_data(!text.empty() && text[0] == '{', "{}: the header must begin with {{", where);
+  return text;
+}
+
+}  // namespace
+
+SafetensorsFile SafetensorsFile::open(const Path& path) {
+  SafetensorsFile result;
+  result.file_ = MappedFile::open(path);
+  const std::string where = path.string();
+  const std::string_view text = header_text(*result.file_, where);
+  const Json header = Json::parse(text, where + ": header", kMaxHeaderDepth);
+  result.data_offset_ = kLengthBytes + static_cast<int64_t>(text.size());
+
+  const auto size = static_cast<int64_t>(result.file_->bytes().size());
+  const Checker checker{where, size - result.data_offset_};
+  for (const auto& [name, value] : header.object()) {
+    if (name == kMetadataKey) {
+      result.metadata_ = checker.metadata(value);
+    } else {
+      result.entries_.push_back(checker.entry(name, value));
+    }
+  }
+  std::stable_sort(result.entries_.begin(), result.entries_.end(),
+                   [](const TensorEntry& a, const TensorEntry& b) {
+                     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+                   });
+  checker.cover(result.entries_);
+  for (size_t i = 0; i < result.entries_.size(); ++i) result.index_[result.entries_[i].name] = i;
+  return result;
+}
+
+const TensorEntry& SafetensorsFile::entry(std::string_view name) const {
+  const auto found = index_.find(std::string(name));
+  if (found != index_.end()) return entries_[found->second];
+  std::vector<std::string> names;
+  for (const TensorEntry& entry : entries_) names.push_back(entry.name);
+  const auto close = nearest(name, names);
+  throw Error(Fault::data, format("{}: has no tensor '{}'{}", path().string(), name,
+                                  close ? format("; did you mean '{}'?", *close) : ""));
+}
+
+Tensor SafetensorsFile::tensor(std::string_view name) const {
+  const TensorEntry& e = entry(name);
+  const int64_t bytes = e.end - e.begin;
+  if (bytes == 0) return Tensor(e.shape, e.dtype);
+  const std::byte* data = file_->bytes().data() + data_offset_ + e.begin;
+  if (e.dtype == DType::boolean) {  // any other byte in a bool is undefined behaviour
+    const bool valid =
+        std::all_of(data, data + bytes, [](std::byte b) { return b <= std::byte{1}; });
+    require_data(valid, "{}: tensor '{}': a BOOL is a byte 0 or 1", path().string(), name);
+  }
+  if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(size_of(e.dtype)) != 0) {
+    Tensor aligned(e.shape, e.dtype, kCpu, Purpose::weights);
+    std::memcpy(aligned.raw(), data, static_cast<size_t>(bytes));
+    return aligned;
+  }
+  // Tensors do not carry constness; the pages are mapped read-only.
+  return Tensor(Storage::wrap(const_cast<std::byte*>(data), bytes, file_), 0, e.shape, e.dtype);
+}
+
+}  // namespace tephra

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The writer: the header follows from the entries alone, so the data can be streamed behind it.
+#include <unordered_set>
+
+#include "tephra/base/json.h"
+#include "tephra/base/parallel.h"
+#include "tephra/base/text.h"
+#include "tephra/io/safetensors.h"
+#include "tephra/io/safetensors_format.h"
+
+namespace tephra {
+namespace {
+
+using safetensors::kHeaderAlignment;
+using safetensors::kMaxHeaderBytes;
+using safetensors::kMetadataKey;
+
+void place(const std::string& where, std::vector<TensorEntry>& entries) {
+  std::unordered_set<std::string_view> seen;
+  int64_t at = 0;
+  for (TensorEntry& entry : entries) {
+    require(is_utf8(entry.name) && entry.name != kMetadataKey,
+            "{}: '{}' cannot be the name of a tensor", where, entry.name);
+    require(seen.insert(entry.name).second, "{}: two tensors have the name '{}'", where,
+            entry.name);
+    entry.begin = at;
+    at += entry.shape.numel() * size_of(entry.dtype);
+    entry.end = at;
+  }
+}
+
+// Padded with spaces, so that the data begins on a multiple of eight.
+std::string header_text(const std::vector<TensorEntry>& entries, const Metadata& metadata) {
+  Json::Object header;
+  if (!metadata.empty()) {
+    Json::Object strings(metadata.begin(), metadata.end());
+    header.emplace_back(kMetadataKey, std::move(strings));
+  }
+  for (const TensorEntry& entry : entries) {
+    Json::Object fields;
+    fields.emplace_back("dtype", safetensors::type_name(entry.dtype));
+    fields.emplace_back("shape", Json::Array(entry.shape.dims().begin(), entry.shape.dims().end()));
+    fields.emplace_back("data_offsets", Json::Array{entry.begin, entry.end});
+    header.emplace_back(entry.name, std::move(fields));
+  }
+  std::string text = Json(std::move(header)).dump();
+  const auto size = static_cast<int64_t>(text.size());
+  text.resize(static_cast<size_t>(ceil_div(size, kHeaderAlignment) * kHeaderAlignment), ' ');
+  return text;
+}
+
+void write_tensor(AtomicFile& file, const Tensor& x) {
+  if (x.numel() == 0) return;
+  const auto* data = static_cast<const std::byte*>(x.raw());
+  if (x.dense()) {
+    file.write({data, static_cast<size_t>(x.bytes())});
+    return;
+  }
+  write_tensor(file, clone(x));
+}
+
+}  // namespace
+
+void write_safetensors(const Path& path, std::vector<TensorEntry> entries, const Metadata& metadata,
+                       FunctionRef<Tensor(const TensorEntry&)> produce) {
+  const std::string where = path.string();
+  place(where, entries);
+  const std::string header = header_text(entries, metadata);
+  const uint64_t length = header.size();
+  require(
+      length <= kMaxHeaderBytes,
+      "{}: {} tensors need a header of {} bytes, the format allows {}; write more than one file",
+      where, entries.size(), length, kMaxHeaderBytes);
+
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(&length, 1)));
+  file.write(header);
+  for (const TensorEntry& entry : entries) {
+    const Tensor x = produce(entry);
+    TEPHRA_ASSERT(x.defined() && x.dtype() == entry.dtype && x.shape() == entry.shape,
+                  "a produced tensor has the dtype and shape that were announced");
+    write_tensor(file, x);
+  }
+  file.commit();
+}
+
+void write_safetensors(const Path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                       const Metadata& metadata) {
+  std::vector<TensorEntry> entries;
+  for (const auto& [name, x] : tensors) entries.push_back({name, x.dtype(), x.shape()});
+  size_t next = 0;
+  write_safetensors(path, std::move(entries), metadata,
+                    [&](const TensorEntry&) { return tensors[next++].second; });
+}
+
+}  // namespace tephra
