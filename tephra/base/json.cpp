@@ -140,8 +140,13 @@ void append_number(std::string& out, double value) {
     out += "null";  // JSON has no word for it
     return;
   }
-  char buffer[32];
-  const char* end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  // Plain digits for sizes that people read, as Python writes them; the shortest that read back.
+  const double size = std::abs(value);
+  const bool plain = value == 0 || (size >= 1e-4 && size < 1e16);
+  char buffer[64];
+  const char* end = std::to_chars(buffer, buffer + sizeof buffer, value,
+                                  plain ? std::chars_format::fixed : std::chars_format::scientific)
+                        .ptr;
   const std::string_view digits(buffer, static_cast<size_t>(end - buffer));
   out += digits;
   if (digits.find_first_of(".e") == digits.npos) out += ".0";  // stays a double when read back

@@ -1,71 +1,124 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/base/progress.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
+#include <cmath>
 
-#include "tephra/base/log.h"
+#include "tephra/base/clock.h"
+#include "tephra/base/format.h"
+#include "tephra/base/terminal.h"
+#include "tephra/base/text.h"
 
 namespace tephra {
 namespace {
 
-constexpr std::chrono::milliseconds kLiveInterval{100};
-constexpr std::chrono::seconds kPlainInterval{10};
+constexpr double kLiveInterval = 0.1;
+constexpr double kPlainInterval = 10;
 
-std::string amount_text(int64_t amount, const std::string& unit) {
-  return unit == "B" ? bytes_text(amount) : format("{} {}", amount, unit);
+std::string amount(int64_t count, const std::string& unit) {
+  return unit == "B" ? human_bytes(count) : format("{} {}", human_count(count), unit);
 }
+
+double rate_of(const ProgressState& s) {
+  return s.seconds > 0 ? static_cast<double>(s.done) / s.seconds : 0;
+}
+
+std::string rate_text(const ProgressState& s) {
+  const double rate = rate_of(s);
+  if (s.unit != "B" && rate < 10) return format("{:.2f} {}/s", rate, s.unit);
+  return amount(std::llround(rate), s.unit) + "/s";
+}
+
+double fraction(const ProgressState& s) {
+  return std::clamp(static_cast<double>(s.done) / static_cast<double>(s.total), 0.0, 1.0);
+}
+
+// "12.0 s left", or nothing before there is a rate.
+std::string left_text(const ProgressState& s) {
+  const double rate = rate_of(s);
+  if (s.total <= 0 || rate <= 0) return "";
+  const auto left = static_cast<double>(std::max<int64_t>(0, s.total - s.done));
+  return format(", {} left", human_seconds(left / rate));
+}
+
+std::string done_of_total(const ProgressState& s) {
+  if (s.total <= 0) return amount(s.done, s.unit);
+  const std::string done = s.unit == "B" ? human_bytes(s.done) : human_count(s.done);
+  return format("{} of {}", done, amount(s.total, s.unit));
+}
+
+// 100 % is shown only when all is done.
+int percent(const ProgressState& s) { return static_cast<int>(100 * fraction(s)); }
 
 }  // namespace
 
-std::string bytes_text(int64_t bytes) {
-  if (bytes < 1000) return format("{} B", bytes);
-  constexpr const char* kUnits[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
-  double value = static_cast<double>(bytes) / 1000;
-  size_t unit = 0;
-  for (; value >= 999.5 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
-  return format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, kUnits[unit]);
+std::string human_seconds(double seconds) {
+  if (seconds < 60) return format("{:.1f} s", seconds);
+  const int64_t whole = std::llround(std::min(seconds, 1e9));
+  const int64_t hours = whole / 3600, minutes = whole / 60 % 60, rest = whole % 60;
+  if (hours == 0) return format("{}:{:02}", minutes, rest);
+  return format("{}:{:02}:{:02}", hours, minutes, rest);
+}
+
+std::string progress_line(const ProgressState& s) {
+  const std::string share = s.total > 0 ? format("{} %, ", percent(s)) : "";
+  return format("{}: {}{}, {}{}", s.what, share, done_of_total(s), rate_text(s), left_text(s));
+}
+
+std::string progress_bar(const ProgressState& s, int width) {
+  const std::string text = progress_line(s);
+  constexpr int kSmallest = 10, kLargest = 30;
+  const int room = width - 1 - static_cast<int>(text.size()) - 3;  // brackets and a space
+  if (s.total <= 0 || room < kSmallest) return clipped(text, static_cast<size_t>(width - 1));
+  const int cells = std::min(room, kLargest);
+  const int full = static_cast<int>(fraction(s) * cells);
+  return format("[{}{}] {}", std::string(static_cast<size_t>(full), '#'),
+                std::string(static_cast<size_t>(cells - full), '-'), text);
+}
+
+std::string progress_summary(const ProgressState& s) {
+  return format("{}: {} in {}, {}", s.what, amount(s.done, s.unit), human_seconds(s.seconds),
+                rate_text(s));
 }
 
 Progress::Progress(std::string what, int64_t total, std::string unit)
     : what_(std::move(what)),
       total_(total),
       unit_(std::move(unit)),
-      live_(isatty(STDERR_FILENO) != 0),
-      next_(start_ + (live_ ? Clock::duration(kLiveInterval) : Clock::duration(kPlainInterval))) {}
+      live_(stderr_is_terminal()),
+      silent_(quiet()),
+      start_(steady_seconds()),
+      next_(start_ + (live_ ? kLiveInterval : kPlainInterval)) {}
 
 Progress::~Progress() {
-  if (live_ && shown_) std::fputc('\n', stderr);
+  if (!finished_ && live_ && !silent_) set_live_line("");
 }
 
-void Progress::add(int64_t amount) {
-  done_ += amount;
-  const bool last = done_ >= total_;
-  if (log_level() > LogLevel::info) return;
-  // Work that ends before the first interval says nothing.
-  if (Clock::now() >= next_ || (last && shown_)) print(last);
+void Progress::advance(int64_t count) {
+  done_.fetch_add(count, std::memory_order_relaxed);
+  if (silent_) return;
+  const double now = steady_seconds();
+  if (now >= next_.load(std::memory_order_relaxed)) show(now);
 }
 
-void Progress::print(bool last) {
-  const auto now = Clock::now();
-  const double seconds = std::chrono::duration<double>(now - start_).count();
-  const double share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1;
-  const double left = share > 0 ? seconds / share - seconds : 0;
-  const std::string line =
-      format("{}: {} of {} ({:.0f} %), {}", what_, amount_text(done_, unit_),
-             amount_text(total_, unit_), 100 * std::min(share, 1.0),
-             last ? format("{:.1f} s", seconds) : format("{:.0f} s left", left));
+void Progress::show(double now) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || now < next_) return;  // another thread is drawing, or just did
+  next_ = now + (live_ ? kLiveInterval : kPlainInterval);
+  const ProgressState state{what_, unit_, done_, total_, now - start_};
   if (live_) {
-    std::fprintf(stderr, "\r%s\x1b[K", line.c_str());
-    std::fflush(stderr);
-    next_ = now + kLiveInterval;
+    set_live_line(progress_bar(state, terminal_width()));
   } else {
-    log_line(LogLevel::info, line);
-    next_ = now + kPlainInterval;
+    write_line(progress_line(state));
   }
-  shown_ = true;
+}
+
+void Progress::finish() {
+  const std::lock_guard lock(mutex_);
+  if (finished_ || silent_) return;
+  finished_ = true;
+  if (live_) set_live_line("");
+  write_line(progress_summary({what_, unit_, done_, total_, steady_seconds() - start_}));
 }
 
 }  // namespace tephra
