@@ -38,13 +38,15 @@ class Error : public std::runtime_error {
 // For what a caller can get wrong.
 template <class... Args>
 void require(bool ok, FormatString<Args...> message, const Args&... args) {
-  if (!ok) [[unlikely]] throw Error(Fault::usage, format<Args...>(message, args...));
+  if (!ok) [[unlikely]]
+    throw Error(Fault::usage, tephra::format<Args...>(message, args...));
 }
 
 // For content of files: the same with Fault::data.
 template <class... Args>
 void require_data(bool ok, FormatString<Args...> message, const Args&... args) {
-  if (!ok) [[unlikely]] throw Error(Fault::data, format<Args...>(message, args...));
+  if (!ok) [[unlikely]]
+    throw Error(Fault::data, tephra::format<Args...>(message, args...));
 }
 
 [[noreturn]] void assertion_failed(const char* condition, const char* why, const char* file,
@@ -53,7 +55,6 @@ void require_data(bool ok, FormatString<Args...> message, const Args&... args) {
 }  // namespace tephra
 
 // For our own invariants; on in every build, so keep it out of inner loops.
-#define TEPHRA_ASSERT(condition, why) \
-  (static_cast<bool>(condition)       \
-       ? void(0)                      \
-       : ::tephra::assertion_failed(#condition, why, __FILE__, __LINE__))
+#define TEPHRA_ASSERT(condition, why)     \
+  (static_cast<bool>(condition) ? void(0) \
+                                : ::tephra::assertion_failed(#condition, why, __FILE__, __LINE__))
