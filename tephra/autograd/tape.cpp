@@ -165,27 +165,34 @@ void record_node(OpRecord op, std::initializer_list<Tensor*> outputs, Backward b
 
 void Tape::backward(const Tensor& loss, std::function<void(Variable&)> on_ready) {
   require(loss.numel() == 1, "backward: expected a scalar loss, got {}", loss.shape());
+  require(loss.variable() != nullptr,
+          "backward: the loss was not recorded; compute it from leaves while the tape is alive");
   backward({loss}, {full(loss.shape(), loss.dtype(), 1)}, std::move(on_ready));
 }
 
 void Tape::backward(const Tensors& outputs, const Tensors& dy,
                     std::function<void(Variable&)> on_ready) {
   TEPHRA_ASSERT(!impl_->spent, "a tape is walked once");
+  TEPHRA_ASSERT(outputs.size() == dy.size(), "each output comes with a gradient or an empty one");
   impl_->spent = true;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i].variable()) continue;
+    if (!outputs[i].variable() || !dy[i].defined()) continue;
     GradSink({outputs[i].variable()}).give(0, dy[i]);
   }
-  std::unordered_map<Variable*, int> uses;
+  std::unordered_map<Variable*, int> uses;  // of each leaf, its column views included
   for (const auto& node : impl_->nodes) {
     for (const auto& in : node->inputs) {
-      if (in && in->leaf) ++uses[in.get()];
+      if (in && in->leaf) ++uses[root_of(in).get()];
     }
   }
   for (auto it = impl_->nodes.rbegin(); it != impl_->nodes.rend(); ++it) {
     impl_->run(**it);
     for (const auto& in : (*it)->inputs) {
-      if (in && in->leaf && --uses[in.get()] == 0 && on_ready) on_ready(*in);
+      if (!in || !in->leaf) continue;
+      Variable& leaf = *root_of(in);
+      if (--uses[&leaf] > 0) continue;
+      leaf.complete_grad();
+      if (on_ready) on_ready(leaf);
     }
   }
 }

@@ -26,6 +26,8 @@ void zero_gaps(const Tensor& grad, std::vector<ColumnRange> written, ColumnRange
 
 GradTarget target_of(Variable& root, ColumnRange range) {
   if (!root.grad.defined()) root.grad = Tensor(root.shape, root.grad_dtype, root.device);
+  if (root.borrowed && !root.grad.sole_owner()) root.grad = clone(root.grad);
+  root.borrowed = false;
   const bool whole = range.begin == 0 && range.end == root.shape.cols();
   const Tensor part = whole ? root.grad : root.grad.column_view(range.begin, range.end);
 
@@ -50,6 +52,14 @@ Tensor Variable::take_grad() {
   return grad;
 }
 
+void Variable::complete_grad() {
+  if (has_grad()) {
+    zero_gaps(grad, written, {0, shape.cols()});
+  } else {
+    fill(grad, 0);
+  }
+}
+
 GradTarget GradSink::target(size_t i) {
   TEPHRA_ASSERT(wants(i), "an op asks only for gradients that are wanted");
   Variable& v = *inputs_[i];
@@ -60,8 +70,11 @@ GradTarget GradSink::target(size_t i) {
 void GradSink::give(size_t i, const Tensor& grad) {
   TEPHRA_ASSERT(wants(i), "an op gives only gradients that are wanted");
   Variable& v = *inputs_[i];
+  require(grad.shape() == v.shape, "a gradient of {} does not fit a value of {}", grad.shape(),
+          v.shape);
   if (!v.base && !v.leaf && !v.has_grad() && grad.dtype() == v.grad_dtype) {
-    v.grad = grad;
+    v.grad = grad.detach();
+    v.borrowed = true;
     v.written = {{0, v.shape.cols()}};
     return;
   }
@@ -91,9 +104,8 @@ void make_leaf(Tensor& x, DType grad_dtype) {
 
 Tensor gradient(const Tensor& leaf) {
   TEPHRA_ASSERT(leaf.variable() && leaf.variable()->leaf, "only leaves keep their gradients");
-  Variable& v = *leaf.variable();
-  if (!v.has_grad()) fill(v.grad, 0);
-  return v.has_grad() ? v.take_grad() : v.grad;
+  leaf.variable()->complete_grad();
+  return leaf.variable()->grad;
 }
 
 void clear_gradient(const Tensor& leaf) { leaf.variable()->written.clear(); }

@@ -34,14 +34,17 @@ struct Variable {
   // The gradient, and which of its columns have been written since it was last cleared.
   Tensor grad;
   std::vector<ColumnRange> written;
+  bool borrowed = false;  // given by an op that may still hold it: copied before it is added to
 
   // A view: columns [view.begin, view.end) of `base`, which is never itself a view.
   std::shared_ptr<Variable> base;
   ColumnRange view{0, 0};
 
   bool has_grad() const { return !written.empty(); }
-  // The gradient with unwritten columns zeroed.
+  // The gradient with unwritten columns zeroed; undefined when nothing was written.
   Tensor take_grad();
+  // Of a leaf: zeroes whatever nothing has written.
+  void complete_grad();
 };
 
 // Where one input's gradient goes. With `accumulate` the op adds to what is there, else it

@@ -14,11 +14,16 @@ Segments Segments::continued(std::span<const int64_t> lengths, std::span<const i
   require(lengths.size() == past.size(), "segments: {} lengths but {} past lengths", lengths.size(),
           past.size());
   int64_t tokens = 0;
-  for (int64_t length : lengths) {
-    require(length >= 0, "segments: a length cannot be negative, got {}", length);
-    tokens += length;
+  constexpr int64_t kLimit = std::numeric_limits<int32_t>::max();
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    require(lengths[i] >= 0, "segments: a length cannot be negative, got {}", lengths[i]);
+    require(past[i] >= 0, "segments: a past length cannot be negative, got {}", past[i]);
+    require(lengths[i] < kLimit - tokens, "segments: at most {} tokens, got {} and {} more", kLimit,
+            tokens, lengths[i]);
+    require(past[i] < kLimit - lengths[i], "segments: positions end at {}, got {} and {} more",
+            kLimit, past[i], lengths[i]);
+    tokens += lengths[i];
   }
-  require(tokens < std::numeric_limits<int32_t>::max(), "segments: {} tokens are too many", tokens);
   Segments s;
   s.count = static_cast<int64_t>(lengths.size());
   s.start_N = Tensor({tokens}, DType::i32);
@@ -43,6 +48,7 @@ Segments Segments::continued(std::span<const int64_t> lengths, std::span<const i
 }
 
 Segments Segments::batch(int64_t sequences, int64_t tokens_each) {
+  require(sequences >= 0, "segments: expected 0 or more sequences, got {}", sequences);
   return packed(std::vector<int64_t>(static_cast<size_t>(sequences), tokens_each));
 }
 

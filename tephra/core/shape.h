@@ -16,6 +16,7 @@ namespace tephra {
 class Shape {
  public:
   static constexpr int kMaxDims = 4;
+  static constexpr int64_t kMaxElements = int64_t{1} << 56;  // so that bytes never overflow
 
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
@@ -23,7 +24,14 @@ class Shape {
     require(dims.size() <= kMaxDims, "a tensor has at most {} dimensions, got {}", kMaxDims,
             dims.size());
     std::copy(dims.begin(), dims.end(), dims_.begin());
-    for (int64_t dim : dims) require(dim >= 0, "a dimension cannot be negative, got {}", dim);
+    int64_t product = 1;  // without the zeros, so that rows() and cols() fit as well
+    for (int64_t dim : dims) {
+      require(dim >= 0, "a dimension cannot be negative, got {}", dim);
+      if (dim == 0) continue;
+      require(dim <= kMaxElements / product, "a tensor has at most 2^56 elements, got {} x {}",
+              product, dim);
+      product *= dim;
+    }
   }
 
   int ndim() const { return ndim_; }

@@ -51,6 +51,8 @@ class Tensor {
     return data<T>() + r * row_stride_;
   }
   void* raw() const;
+  // Whether no other handle shares its memory.
+  bool sole_owner() const { return storage_.use_count() == 1; }
 
   // One element by its index in row-major order, any dtype. Slow: for tests and small reads.
   double at(int64_t i) const;
