@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/device/ceilings.h"
+
+#include <dnnl.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tephra/base/clock.h"
+#include "tephra/base/error.h"
+#include "tephra/base/parallel.h"
+#include "tephra/device/machine.h"
+#include "tephra/device/memory.h"
+
+namespace tephra {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+// Values of ordinary size: zeros and subnormals would be another measurement.
+std::shared_ptr<Storage> operand(int64_t elements) {
+  auto block = Storage::allocate(kCpu, std::max<int64_t>(elements, 1) * 4, Purpose::workspace);
+  auto* data = static_cast<float*>(block->data());
+  parallel_for(elements, 1 << 16, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) data[i] = static_cast<float>(i % 17 - 8) / 8;
+  });
+  return block;
+}
+
+// oneDNN takes its thread count from OpenMP's setting of the calling thread; our own products rely
+// on that being one.
+class LibraryThreads {
+ public:
+  explicit LibraryThreads(int count) : before_(omp_get_max_threads()) {
+    omp_set_num_threads(count);
+  }
+  ~LibraryThreads() { omp_set_num_threads(before_); }
+  LibraryThreads(const LibraryThreads&) = delete;
+  LibraryThreads& operator=(const LibraryThreads&) = delete;
+
+ private:
+  int before_;
+};
+
+double best_seconds(double budget_s, FunctionRef<void()> pass) {
+  pass();  // warms caches, pages and code
+  double best = std::numeric_limits<double>::infinity();
+  const double end = now_s() + budget_s;
+  for (int i = 0; i < 3 || now_s() < end; ++i) best = std::min(best, seconds_of(pass));
+  return best;
+}
+
+double best_gemm_gflops(int threads, double budget_s) {
+  const GemmPeer peer({{.m = 1536, .n = 1536, .k = 1536}});
+  return peer.flops() / best_seconds(budget_s, [&] { peer.run(threads); }) / 1e9;
+}
+
+}  // namespace
+
+GemmPeer::GemmPeer(std::vector<GemmShape> shapes) : shapes_(std::move(shapes)) {
+  int64_t count = 1;
+  for (const GemmShape& s : shapes_) {
+    count = std::max(count, s.count);
+    a_stride_ = std::max(a_stride_, s.m * s.k);
+    b_stride_ = std::max(b_stride_, s.k * s.n);
+    c_stride_ = std::max(c_stride_, s.m * s.n);
+  }
+  a_ = operand(a_stride_ * count);
+  b_ = operand(b_stride_ * count);
+  c_ = operand(c_stride_ * count);
+}
+
+double GemmPeer::flops() const {
+  double sum = 0;
+  for (const GemmShape& s : shapes_) sum += s.flops();
+  return sum;
+}
+
+void GemmPeer::run(int threads) const {
+  const LibraryThreads scope(threads);
+  for (const GemmShape& s : shapes_) {
+    for (int64_t i = 0; i < s.count; ++i) {
+      const dnnl_status_t status = dnnl_sgemm(
+          s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, 1.0f,
+          static_cast<const float*>(a_->data()) + i * a_stride_, s.transpose_a ? s.m : s.k,
+          static_cast<const float*>(b_->data()) + i * b_stride_, s.transpose_b ? s.k : s.n, 0.0f,
+          static_cast<float*>(c_->data()) + i * c_stride_, s.n);
+      TEPHRA_ASSERT(status == dnnl_success, "oneDNN accepts every dense product");
+    }
+  }
+}
+
+StreamMix nearest_mix(double read_bytes, double write_bytes) {
+  if (write_bytes <= 0) return {1, 0};
+  if (read_bytes <= 0) return {0, 1};
+  StreamMix best;
+  double distance = std::numeric_limits<double>::infinity();
+  for (int writes = 1; writes <= kMaxStreamWrites; ++writes) {
+    for (int reads = 1; reads <= kMaxStreamReads; ++reads) {
+      const double d = std::abs(std::log(read_bytes / write_bytes * writes / reads));
+      if (d < distance - 1e-9) distance = d, best = {reads, writes};
+    }
+  }
+  return best;
+}
+
+int64_t beyond_cache_bytes() {
+  const Machine machine = this_machine();
+  int64_t cached = 0;
+  for (const Cache& c : machine.caches) cached = std::max(cached, c.bytes * c.instances);
+  const int64_t limit = std::max(64 * kMiB, machine.memory_available_bytes / 4);
+  return std::min(std::clamp(4 * cached, 256 * kMiB, 4096 * kMiB), limit);
+}
+
+Ceilings measure_ceilings(double seconds) {
+  constexpr StreamMix kMixes[] = {{1, 0}, {4, 0}, {1, 1}, {2, 1}, {3, 1}, {4, 3}, {0, 1}};
+  const double share = seconds / static_cast<double>(std::size(kMixes) + 3);
+  const int threads = num_threads();
+  Ceilings c;
+  c.gemm_gflops = best_gemm_gflops(threads, 2 * share);
+  c.gemm_gflops_per_thread = threads == 1 ? c.gemm_gflops : best_gemm_gflops(1, share);
+  const int64_t bytes = beyond_cache_bytes();
+  for (const StreamMix& mix : kMixes) {
+    const StreamPeer peer(mix, bytes);
+    const double s = best_seconds(share, [&] { peer.run(); });
+    c.streams.push_back({mix, peer.bytes() / s / 1e9});
+  }
+  trim_memory();
+  return c;
+}
+
+}  // namespace tephra

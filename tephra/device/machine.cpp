@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/device/machine.h"
+
+#include <dnnl.h>
+#include <hwy/highway.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "tephra/base/format.h"
+
+namespace tephra {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kKiB = 1024;
+
+// The first line; empty when there is no such file.
+std::string first_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// The value of "key   : value" in a /proc file.
+std::string proc_value(const fs::path& path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos || !line.starts_with(key)) continue;
+    const std::string rest = line.substr(key.size(), colon - key.size());
+    if (rest.find_first_not_of(" \t") != std::string::npos) continue;
+    const size_t begin = line.find_first_not_of(" \t", colon + 1);
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
+// "1024K", "32768 kB", "max": 0 when it is no number.
+int64_t bytes_of(const std::string& text) {
+  int64_t number = 0;
+  std::string unit;
+  std::istringstream(text) >> number >> unit;
+  if (unit.empty()) return number;
+  if (unit[0] == 'K' || unit[0] == 'k') return number * kKiB;
+  return unit[0] == 'M' ? number * kKiB * kKiB : number;
+}
+
+std::vector<int> usable_cores() {
+  std::vector<int> cores;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &set)) cores.push_back(i);
+  }
+  return cores;
+}
+
+std::vector<std::string> instruction_sets() {
+  const std::string flags = proc_value("/proc/cpuinfo", "flags");
+  std::istringstream stream(flags);
+  std::set<std::string> have;
+  for (std::string flag; stream >> flag;) have.insert(flag);
+  std::vector<std::string> known;
+  for (const char* name : {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx_vnni",
+                           "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8"}) {
+    if (have.contains(name)) known.emplace_back(name);
+  }
+  return known;
+}
+
+std::vector<Cache> caches(const std::vector<int>& cores) {
+  // An instance is known by its level, type and the cores that share it.
+  std::map<std::pair<int, std::string>, std::map<std::string, int64_t>> found;
+  for (const int core : cores) {
+    const fs::path folder = format("/sys/devices/system/cpu/cpu{}/cache", core);
+    for (int i = 0; fs::exists(folder / format("index{}", i)); ++i) {
+      const fs::path index = folder / format("index{}", i);
+      const int level = static_cast<int>(bytes_of(first_line(index / "level")));
+      found[{level, first_line(index / "type")}][first_line(index / "shared_cpu_list")] =
+          bytes_of(first_line(index / "size"));
+    }
+  }
+  std::vector<Cache> list;
+  for (const auto& [kind, instances] : found) {
+    list.push_back(
+        {kind.first, kind.second, instances.begin()->second, static_cast<int>(instances.size())});
+  }
+  return list;
+}
+
+// nvidia0, nvidia1, ...; kfd is AMD's compute interface.
+std::vector<std::string> accelerators() {
+  std::vector<std::string> found;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/dev", ignored)) {
+    const std::string name = entry.path().filename();
+    const bool nvidia =
+        name.starts_with("nvidia") && name.size() > 6 &&
+        std::all_of(name.begin() + 6, name.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (nvidia || name == "kfd") found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+Machine this_machine() {
+  const std::vector<int> cores = usable_cores();
+  Machine m;
+  m.cpu = proc_value("/proc/cpuinfo", "model name");
+  if (m.cpu.empty()) m.cpu = "unknown";
+  m.instruction_sets = instruction_sets();
+  m.cores_online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  m.cores = cores.empty() ? m.cores_online : static_cast<int>(cores.size());
+  m.caches = caches(cores);
+  m.memory_bytes = bytes_of(proc_value("/proc/meminfo", "MemTotal"));
+  m.memory_available_bytes = bytes_of(proc_value("/proc/meminfo", "MemAvailable"));
+  m.memory_limit_bytes = bytes_of(first_line("/sys/fs/cgroup/memory.max"));
+  m.accelerators = accelerators();
+  return m;
+}
+
+std::vector<std::pair<std::string, std::string>> device_libraries() {
+  const dnnl_version_t* dnnl = dnnl_version();
+  return {
+      {"oneDNN", format("{}.{}.{}", dnnl->major, dnnl->minor, dnnl->patch)},
+      {"Highway", format("{}.{}.{}", HWY_MAJOR, HWY_MINOR, HWY_PATCH)},
+      {"fmt", format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)}};
+}
+
+}  // namespace tephra

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the operating system says about this machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tephra {
+
+struct Cache {
+  int level;
+  std::string type;  // Data, Instruction, Unified
+  int64_t bytes;     // of one instance
+  int instances;     // among the cores this process may use
+};
+
+struct Machine {
+  std::string cpu;
+  std::vector<std::string> instruction_sets;  // the ones that matter to us, as Linux names them
+  int cores = 0;                              // that this process may use
+  int cores_online = 0;
+  std::vector<Cache> caches;
+  int64_t memory_bytes = 0;
+  int64_t memory_available_bytes = 0;
+  int64_t memory_limit_bytes = 0;         // of the control group; 0 when there is none
+  std::vector<std::string> accelerators;  // device files of GPUs, whether we can use them or not
+};
+
+Machine this_machine();
+
+// Name and version of the libraries that the kernels stand on.
+std::vector<std::pair<std::string, std::string>> device_libraries();
+
+}  // namespace tephra
