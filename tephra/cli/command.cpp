@@ -10,15 +10,16 @@
 #include <string_view>
 
 #include "tephra/base/error.h"
+#include "tephra/base/log.h"
 #include "tephra/base/parallel.h"
+#include "tephra/base/text.h"
 #include "tephra/cli/parse.h"
-#include "tephra/cli/stand_in.h"
 
 namespace tephra {
 namespace {
 
 template <class T>
-T to_number(const std::string& name, const std::string& text) {
+T to_number(const std::string& name, std::string_view text) {
   constexpr bool kInteger = std::is_integral_v<T>;
   T value{};
   const char* end = text.data() + text.size();
@@ -99,16 +100,6 @@ std::string join(const std::vector<std::string>& words, const char* between) {
   return line;
 }
 
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0;;) {
-    const size_t end = text.find(at, begin);
-    parts.push_back(text.substr(begin, end - begin));
-    if (end == std::string::npos) return parts;
-    begin = end + 1;
-  }
-}
-
 std::string usage_line(const Command& command, const CLI::App& app) {
   std::string line = format("usage: tephra {}", command.name);
   for (const CLI::Option* option : app.get_options()) {
@@ -187,10 +178,9 @@ void reject_unknown(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     if (!is_positional(*option)) names.push_back(option->get_name());
   }
-  const std::string near = nearest(word, names);
-  throw Error(Fault::usage, near.empty()
-                                ? format("there is no flag {}", word)
-                                : format("there is no flag {}; did you mean {}?", word, near));
+  const std::optional<std::string> near = nearest(word, names);
+  throw Error(Fault::usage, format("there is no flag {}{}", word,
+                                   near ? format("; did you mean {}?", *near) : ""));
 }
 
 void parse_words(CLI::App& app, std::vector<std::string> words) {
@@ -232,7 +222,7 @@ Flag& Flag::choices(std::vector<std::string> values) {
 Flag& Flag::range(double low, double high) {
   auto* option = static_cast<CLI::Option*>(option_);
   option->check(validator([low, high](const std::string& text) -> std::string {
-    for (const std::string& part : split(text, ',')) {
+    for (const std::string_view part : split(text, ',')) {
       double value = 0;
       const char* end = part.data() + part.size();
       const auto [stop, error] = std::from_chars(part.data(), end, value);
@@ -286,7 +276,7 @@ Flag Flags::add(const std::string& name, std::vector<int64_t>& values, const std
       add_option(app_, name, "N,N,...", help, [&values, flag](const CLI::results_t& given) {
         values.clear();
         for (const std::string& list : given) {
-          for (const std::string& part : split(list, ',')) {
+          for (const std::string_view part : split(list, ',')) {
             values.push_back(to_number<int64_t>(flag, part));
           }
         }
@@ -316,7 +306,7 @@ Parsed parse_command(const Command& command, const std::vector<std::string>& wor
   parse_words(*app, apart.list);
   return {[=] {
             if (*threads) set_num_threads(static_cast<int>(**threads));
-            if (*quiet) set_quiet(true);
+            if (*quiet) set_log_level(LogLevel::warning);
             return run();
           },
           {}};

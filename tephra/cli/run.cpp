@@ -10,9 +10,9 @@
 #include <new>
 
 #include "tephra/base/error.h"
+#include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/parse.h"
-#include "tephra/cli/stand_in.h"
 
 namespace tephra {
 namespace {
@@ -62,10 +62,10 @@ struct Choice {
     if (!two) names.push_back(first_word(name));
   }
   const std::string given = two ? words[0] + " " + words[1] : words[0];
-  const std::string near = nearest(given, names);
+  const std::optional<std::string> near = nearest(given, names);
   throw Error(Fault::usage,
-              near.empty() ? format("there is no command '{}'", given)
-                           : format("there is no command '{}'; did you mean '{}'?", given, near),
+              format("there is no command '{}'{}", given,
+                     near ? format("; did you mean '{}'?", *near) : ""),
               two ? format("tephra {} --help", words[0]) : "tephra --help");
 }
 
