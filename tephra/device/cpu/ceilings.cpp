@@ -47,8 +47,8 @@ class LibraryThreads {
 double best_seconds(double budget_s, FunctionRef<void()> pass) {
   pass();  // warms caches, pages and code
   double best = std::numeric_limits<double>::infinity();
-  const double end = now_s() + budget_s;
-  for (int i = 0; i < 3 || now_s() < end; ++i) best = std::min(best, seconds_of(pass));
+  const double end = steady_seconds() + budget_s;
+  for (int i = 0; i < 3 || steady_seconds() < end; ++i) best = std::min(best, seconds_of(pass));
   return best;
 }
 
