@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/base/log.h"
 
+#include <atomic>
 #include <mutex>
 #include <set>
-#include <string>
+
+#include "tephra/base/terminal.h"
 
 namespace tephra {
 namespace {
+
+std::atomic<LogLevel> g_level{LogLevel::info};
+std::mutex g_mutex;
+std::function<void(LogLevel, std::string_view)> g_sink;  // guarded by g_mutex
 
 struct Style {
   std::string_view prefix;
@@ -15,27 +21,42 @@ struct Style {
 
 Style style_of(LogLevel level) {
   switch (level) {
-    case LogLevel::info:
-      return {"", ""};
     case LogLevel::warning:
-      return {"warning: ", "\x1b[33m"};
+      return {"warning:", "\x1b[33m"};
     case LogLevel::error:
-      return {"error: ", "\x1b[31m"};
+      return {"error:", "\x1b[31m"};
+    default:
+      return {};
   }
-  return {};
 }
 
 }  // namespace
 
-void log_message(LogLevel level, std::string_view text) {
+void set_log_level(LogLevel level) { g_level = level; }
+LogLevel log_level() { return g_level; }
+
+void log_line(LogLevel level, std::string_view text) {
+  if (level < g_level) return;
+  const std::lock_guard lock(g_mutex);
+  if (g_sink) return g_sink(level, text);
   const Style style = style_of(level);
-  std::string line;
-  if (!style.color.empty() && stderr_has_color()) {
-    line = format("{}{}\x1b[0m{}", style.color, style.prefix, text);
+  if (style.prefix.empty()) {
+    write_line(text);
+  } else if (stderr_has_color()) {
+    write_line(format("{}{}\x1b[0m {}", style.color, style.prefix, text));
   } else {
-    line = format("{}{}", style.prefix, text);
+    write_line(format("{} {}", style.prefix, text));
   }
-  write_line(line);
+}
+
+LogCapture::LogCapture(std::function<void(LogLevel, std::string_view)> sink) {
+  const std::lock_guard lock(g_mutex);
+  g_sink = std::move(sink);
+}
+
+LogCapture::~LogCapture() {
+  const std::lock_guard lock(g_mutex);
+  g_sink = nullptr;
 }
 
 bool first_time(std::string_view key) {

@@ -6,6 +6,7 @@
 
 #include "tephra/base/clock.h"
 #include "tephra/base/format.h"
+#include "tephra/base/log.h"
 #include "tephra/base/terminal.h"
 #include "tephra/base/text.h"
 
@@ -15,7 +16,7 @@ namespace {
 constexpr double kLiveInterval = 0.1;
 constexpr double kPlainInterval = 10;
 
-std::string amount(int64_t count, const std::string& unit) {
+std::string amount_text(int64_t count, const std::string& unit) {
   return unit == "B" ? human_bytes(count) : format("{} {}", human_count(count), unit);
 }
 
@@ -26,7 +27,7 @@ double rate_of(const ProgressState& s) {
 std::string rate_text(const ProgressState& s) {
   const double rate = rate_of(s);
   if (s.unit != "B" && rate < 10) return format("{:.2f} {}/s", rate, s.unit);
-  return amount(std::llround(rate), s.unit) + "/s";
+  return amount_text(std::llround(rate), s.unit) + "/s";
 }
 
 double fraction(const ProgressState& s) {
@@ -42,9 +43,9 @@ std::string left_text(const ProgressState& s) {
 }
 
 std::string done_of_total(const ProgressState& s) {
-  if (s.total <= 0) return amount(s.done, s.unit);
+  if (s.total <= 0) return amount_text(s.done, s.unit);
   const std::string done = s.unit == "B" ? human_bytes(s.done) : human_count(s.done);
-  return format("{} of {}", done, amount(s.total, s.unit));
+  return format("{} of {}", done, amount_text(s.total, s.unit));
 }
 
 // 100 % is shown only when all is done.
@@ -77,7 +78,7 @@ std::string progress_bar(const ProgressState& s, int width) {
 }
 
 std::string progress_summary(const ProgressState& s) {
-  return format("{}: {} in {}, {}", s.what, amount(s.done, s.unit), human_seconds(s.seconds),
+  return format("{}: {} in {}, {}", s.what, amount_text(s.done, s.unit), human_seconds(s.seconds),
                 rate_text(s));
 }
 
@@ -86,39 +87,34 @@ Progress::Progress(std::string what, int64_t total, std::string unit)
       total_(total),
       unit_(std::move(unit)),
       live_(stderr_is_terminal()),
-      silent_(quiet()),
       start_(steady_seconds()),
       next_(start_ + (live_ ? kLiveInterval : kPlainInterval)) {}
 
 Progress::~Progress() {
-  if (!finished_ && live_ && !silent_) set_live_line("");
+  if (!shown_) return;
+  if (live_) set_live_line("");
+  log_line(LogLevel::info,
+           progress_summary({what_, unit_, done_, total_, steady_seconds() - start_}));
 }
 
-void Progress::advance(int64_t count) {
-  done_.fetch_add(count, std::memory_order_relaxed);
-  if (silent_) return;
+void Progress::add(int64_t amount) {
+  done_.fetch_add(amount, std::memory_order_relaxed);
   const double now = steady_seconds();
   if (now >= next_.load(std::memory_order_relaxed)) show(now);
 }
 
 void Progress::show(double now) {
+  if (log_level() > LogLevel::info) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock || now < next_) return;  // another thread is drawing, or just did
   next_ = now + (live_ ? kLiveInterval : kPlainInterval);
+  shown_ = true;
   const ProgressState state{what_, unit_, done_, total_, now - start_};
   if (live_) {
     set_live_line(progress_bar(state, terminal_width()));
   } else {
-    write_line(progress_line(state));
+    log_line(LogLevel::info, progress_line(state));
   }
-}
-
-void Progress::finish() {
-  const std::lock_guard lock(mutex_);
-  if (finished_ || silent_) return;
-  finished_ = true;
-  if (live_) set_live_line("");
-  write_line(progress_summary({what_, unit_, done_, total_, steady_seconds() - start_}));
 }
 
 }  // namespace tephra

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a long job is: a live bar on a terminal, a line every ten seconds elsewhere, nothing when
-// quiet.
+// How far a long job is, on stderr: a live bar on a terminal, a line every ten seconds elsewhere,
+// nothing when the log is quiet.
 #pragma once
 
 #include <atomic>
@@ -14,12 +14,12 @@ class Progress {
  public:
   // `total` 0: not known. The unit "B" is shown as KiB, MiB, ...; others ("tokens") as counts.
   Progress(std::string what, int64_t total, std::string unit);
-  ~Progress();  // without finish(), the bar disappears and nothing is claimed
+  // Ends the bar with a line of what was done; work that ended before the first one says nothing.
+  ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void advance(int64_t count = 1);  // from any thread
-  void finish();                    // "what: 3,000 docs in 6.1 s, 491 docs/s"
+  void add(int64_t amount = 1);  // from any thread
 
  private:
   void show(double now);
@@ -28,12 +28,11 @@ class Progress {
   const int64_t total_;
   const std::string unit_;
   const bool live_;
-  const bool silent_;
   const double start_;
   std::atomic<int64_t> done_{0};
   std::atomic<double> next_;
   std::mutex mutex_;
-  bool finished_ = false;
+  bool shown_ = false;
 };
 
 // The texts, for tests and for others who draw.

@@ -4,7 +4,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>
@@ -15,7 +14,6 @@ namespace {
 
 constexpr std::string_view kClearLine = "\r\x1b[K";
 
-std::atomic<bool> quiet_{false};
 std::mutex mutex;
 std::string live_line;
 
@@ -30,9 +28,6 @@ void put(std::string_view text) {
 }
 
 }  // namespace
-
-void set_quiet(bool on) { quiet_ = on; }
-bool quiet() { return quiet_; }
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
 

@@ -7,10 +7,6 @@
 
 namespace tephra {
 
-// --quiet: no progress and no information; warnings and errors stay.
-void set_quiet(bool on);
-bool quiet();
-
 bool stderr_is_terminal();
 bool stderr_has_color();  // a terminal, and neither NO_COLOR nor TERM=dumb
 int terminal_width();
