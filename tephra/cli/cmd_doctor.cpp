@@ -1,27 +1,155 @@
 // SPDX-License-Identifier: Apache-2.0
-// tephra doctor: what this machine offers.
-#include <cstdio>
-
-#include "tephra/base/format.h"
+// tephra doctor: what this machine offers, and how fast it is at best.
+#include "tephra/base/error.h"
+#include "tephra/base/log.h"
 #include "tephra/base/parallel.h"
+#include "tephra/base/text.h"
 #include "tephra/cli/command.h"
+#include "tephra/cli/machine_file.h"
+#include "tephra/cli/output.h"
+#include "tephra/device/machine.h"
 
 namespace tephra {
 namespace {
 
-struct Options {};
+constexpr double kMeasureSeconds = 3;
 
-void describe(Flags& flags, Options&) { flags.example("tephra doctor"); }
+struct Options {
+  bool measure = false;
+  bool no_measure = false;
+  bool json = false;
+};
 
-int run(const Options&) {
-  std::fputs(format("threads  {}\n", num_threads()).c_str(), stdout);
+void describe(Flags& flags, Options& o) {
+  flags.add("--measure", o.measure, "measure the ceilings again, about five seconds");
+  flags.add("--no-measure", o.no_measure, "do not measure; show what an earlier run kept, if any");
+  flags.add("--json", o.json, "one JSON document on stdout");
+  flags.example("tephra doctor");
+  flags.example("tephra doctor --measure --threads 1");
+  flags.example("tephra doctor --no-measure --json");
+}
+
+struct Findings {
+  Machine machine;
+  int threads;
+  std::optional<Ceilings> ceilings;
+  std::string source;  // of the ceilings
+};
+
+Findings examine(const Options& o) {
+  require(!(o.measure && o.no_measure), "--measure and --no-measure exclude each other");
+  Findings f{this_machine(), num_threads(), {}, "not measured"};
+  if (!o.measure) f.ceilings = load_ceilings(f.machine.cpu, f.threads);
+  if (f.ceilings) f.source = "kept from an earlier run";
+  if (!f.ceilings && !o.no_measure) {
+    log_info("measuring this machine's ceilings, some seconds");
+    f.ceilings = measure_ceilings(kMeasureSeconds);
+    f.source = "measured now";
+    if (const auto path = save_ceilings(f.machine.cpu, f.threads, *f.ceilings)) {
+      log_info("kept in {}", path->string());
+    }
+  }
+  return f;
+}
+
+std::string gpu_text(const Machine& m) {
+  if (m.accelerators.empty()) return "none found; this build has no GPU backend";
+  std::string list;
+  for (const std::string& name : m.accelerators) list += (list.empty() ? "" : ", ") + name;
+  return format("{} present but unused: this build has no GPU backend", list);
+}
+
+Json to_json(const Machine& m) {
+  Json cpu, memory;
+  cpu["model"] = m.cpu;
+  cpu["instruction_sets"] = Json::Array(m.instruction_sets.begin(), m.instruction_sets.end());
+  cpu["simd_target"] = simd_target();
+  cpu["cores"] = m.cores;
+  cpu["cores_online"] = m.cores_online;
+  cpu["caches"] = Json::Array{};
+  for (const Cache& c : m.caches) {
+    Json cache;
+    cache["level"] = c.level;
+    cache["type"] = c.type;
+    cache["bytes"] = c.bytes;
+    cache["instances"] = c.instances;
+    cpu["caches"].push_back(cache);
+  }
+  memory["bytes"] = m.memory_bytes;
+  memory["available_bytes"] = m.memory_available_bytes;
+  memory["limit_bytes"] = m.memory_limit_bytes == 0 ? Json() : Json(m.memory_limit_bytes);
+  Json json;
+  json["cpu"] = cpu;
+  json["memory"] = memory;
+  json["gpu"]["backend"] = "none";
+  json["gpu"]["devices_present"] = Json::Array(m.accelerators.begin(), m.accelerators.end());
+  return json;
+}
+
+Json to_json(const Findings& f) {
+  Json json = to_json(f.machine);
+  json["version"] = TEPHRA_VERSION;
+  json["threads"] = f.threads;
+  for (const auto& [name, version] : device_libraries()) json["libraries"][name] = version;
+  json["ceilings_source"] = f.source;
+  json["ceilings"] = f.ceilings ? to_json(*f.ceilings) : Json();
+  return json;
+}
+
+void add_machine(Table& table, const Findings& f) {
+  const Machine& m = f.machine;
+  std::string sets;
+  for (const std::string& name : m.instruction_sets) sets += (sets.empty() ? "" : " ") + name;
+  table.add({"cpu", m.cpu});
+  table.add({"instruction sets", sets});
+  table.add({"kernels run with", simd_target()});
+  table.add(
+      {"cores", format("{} usable of {} online; {} threads", m.cores, m.cores_online, f.threads)});
+  for (const Cache& c : m.caches) {
+    if (c.type == "Instruction") continue;
+    table.add({format("cache L{}", c.level), format("{} x {}", c.instances, human_bytes(c.bytes))});
+  }
+  std::string memory = format("{}, {} available", human_bytes(m.memory_bytes),
+                              human_bytes(m.memory_available_bytes));
+  if (m.memory_limit_bytes > 0) {
+    memory += format(", limited to {} by the control group", human_bytes(m.memory_limit_bytes));
+  }
+  table.add({"memory", memory});
+  table.add({"gpu", gpu_text(m)});
+}
+
+void add_ceilings(Table& table, const Findings& f) {
+  table.add({"ceilings", f.source});
+  if (!f.ceilings) return;
+  const Ceilings& c = *f.ceilings;
+  table.add({"  matrix product", format("{:.0f} GFLOP/s f32 with {} threads, {:.0f} with one",
+                                        c.gemm_gflops, f.threads, c.gemm_gflops_per_thread)});
+  for (const StreamCeiling& s : c.streams) {
+    table.add(
+        {format("  memory {}r {}w", s.mix.reads, s.mix.writes), format("{:.1f} GB/s", s.gb_per_s)});
+  }
+}
+
+int run(const Options& o) {
+  const Findings f = examine(o);
+  if (o.json) {
+    print_json(to_json(f));
+    return 0;
+  }
+  Table table({Table::Align::left, Table::Align::left});
+  add_machine(table, f);
+  for (const auto& [name, version] : device_libraries()) table.add({name, version});
+  table.add({"tephra", TEPHRA_VERSION});
+  add_ceilings(table, f);
+  table.print();
   return 0;
 }
 
 }  // namespace
 
 Command doctor_command() {
-  return command<Options>("doctor", "what this machine offers", describe, run);
+  return command<Options>("doctor", "what this machine offers, and its measured ceilings", describe,
+                          run);
 }
 
 }  // namespace tephra

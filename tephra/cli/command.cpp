@@ -306,7 +306,7 @@ Parsed parse_command(const Command& command, const std::vector<std::string>& wor
   parse_words(*app, apart.list);
   return {[=] {
             if (*threads) set_num_threads(static_cast<int>(**threads));
-            if (*quiet) set_log_level(LogLevel::warning);
+            if (*quiet) set_quiet(true);
             return run();
           },
           {}};
