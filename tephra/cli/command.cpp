@@ -306,7 +306,7 @@ Parsed parse_command(const Command& command, const std::vector<std::string>& wor
   parse_words(*app, apart.list);
   return {[=] {
             if (*threads) set_num_threads(static_cast<int>(**threads));
-            if (*quiet) set_quiet(true);
+            if (*quiet) set_log_level(LogLevel::warning);
             return run();
           },
           {}};

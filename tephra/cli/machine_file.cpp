@@ -58,7 +58,7 @@ std::optional<Ceilings> load_ceilings(const std::string& cpu, int threads) {
     }
     return from_json(fields.object("ceilings"));
   } catch (const Error& e) {
-    log_warn("{}; measuring again", e.what());
+    log_warning("{}; measuring again", e.what());
     return {};
   }
 }
@@ -66,7 +66,7 @@ std::optional<Ceilings> load_ceilings(const std::string& cpu, int threads) {
 std::optional<Path> save_ceilings(const std::string& cpu, int threads, const Ceilings& ceilings) {
   const std::optional<Path> folder = cache_folder();
   if (!folder) {
-    log_warn("ceilings are not kept: neither XDG_CACHE_HOME nor HOME is set");
+    log_warning("ceilings are not kept: neither XDG_CACHE_HOME nor HOME is set");
     return {};
   }
   Json json;
@@ -78,7 +78,7 @@ std::optional<Path> save_ceilings(const std::string& cpu, int threads, const Cei
     make_writable_folder(*folder);
     write_file(*folder / "machine.json", json.dump(2) + "\n");
   } catch (const Error& e) {
-    log_warn("ceilings are not kept: {}", e.what());
+    log_warning("ceilings are not kept: {}", e.what());
     return {};
   }
   return *folder / "machine.json";
