@@ -50,15 +50,17 @@ const Tensor& ParameterStore::operator[](std::string_view name) const {
   return values_[it->second];
 }
 
-void ParameterStore::initialise(uint64_t seed) {
-  for (size_t i = 0; i < specs_.size(); ++i) {
-    const ParameterSpec& spec = specs_[i];
-    if (spec.init_std == 0) {
-      fill(values_[i], spec.init_mean);
-    } else {
-      fill_normal(values_[i], {seed, stream_of(spec.name), 0}, spec.init_mean, spec.init_std);
-    }
+void initialise(const ParameterSpec& spec, uint64_t seed, const Tensor& value) {
+  if (spec.init_std == 0) {
+    fill(value, spec.init_mean);
+  } else {
+    fill_normal(value, {seed, stream_of(spec.name), 0}, spec.init_mean, spec.init_std);
   }
+  if (spec.init_last) value.set(value.numel() - 1, *spec.init_last);
+}
+
+void ParameterStore::initialise(uint64_t seed) {
+  for (size_t i = 0; i < specs_.size(); ++i) tephra::initialise(specs_[i], seed, values_[i]);
 }
 
 void ParameterStore::clear_gradients() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -31,10 +32,14 @@ struct ParameterSpec {
   std::string name;  // as published
   Shape shape;
   ParameterKind kind = ParameterKind::matrix;
-  // How it starts: mean + std * normal.
+  // How it starts: mean + std * normal, the last element apart where one is given.
   double init_mean = 0;
   double init_std = 0;
+  std::optional<double> init_last = std::nullopt;
 };
+
+// Draws one parameter by its spec; a value depends on seed, name and index alone.
+void initialise(const ParameterSpec& spec, uint64_t seed, const Tensor& value);
 
 class ParameterStore {
  public:
@@ -48,7 +53,7 @@ class ParameterStore {
   const Tensor& at(size_t i) const { return values_[i]; }
   bool contains(std::string_view name) const { return index_.contains(std::string(name)); }
 
-  // Draws every parameter by its spec; a value depends on seed, name and index alone.
+  // Draws every parameter.
   void initialise(uint64_t seed);
 
   // The flat buffers over all trained parameters; padding between them is zero.
