@@ -8,6 +8,7 @@
 #include "tephra/autograd/parameter.h"
 #include "tephra/base/files.h"
 #include "tephra/base/json.h"
+#include "tephra/models/weights.h"
 #include "tephra/nn/state.h"
 
 namespace tephra {
@@ -17,7 +18,8 @@ struct ModelFigures {
   int64_t parameters = 0;
   int64_t parameters_without_embedding = 0;
   int64_t active_without_embedding = 0;  // that one token meets
-  int64_t kv_cache_bytes_per_token = 0;  // in bf16
+  int64_t kv_cache_bytes_per_token = 0;  // in bf16, in all layers
+  int64_t kv_cache_bytes = 0;            // of one sequence of `context`; a window bounds its layer
   int64_t fixed_state_bytes = 0;         // per sequence, in f32
   double train_flops_per_token = 0;      // forward + backward at `context`, head and causal attention
   double decode_flops_per_token = 0;     // forward with `context` keys, head included
@@ -66,9 +68,11 @@ struct ModelKind {
                                    const LoadOptions& options);
   // The config in the layout that we write.
   Json (*native_config)(const Json& config, const std::string& where);
-  // Copies a checkpoint's tensors, in any layout it knows, into `store`; every tensor is accounted
-  // for.
-  void (*load)(const class TensorFolder& folder, const Json& config, const std::string& where,
+  // Which tensors of a checkpoint, in any layout it knows, make up which parameter; every tensor is
+  // accounted for.
+  WeightPlan (*weights)(const TensorFolder& folder, const Json& config, const std::string& where);
+  // Copies them into `store`.
+  void (*load)(const TensorFolder& folder, const Json& config, const std::string& where,
                ParameterStore& store);
 };
 

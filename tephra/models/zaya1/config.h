@@ -8,12 +8,15 @@
 #include "tephra/autograd/parameter.h"
 #include "tephra/base/json.h"
 #include "tephra/models/model.h"
+#include "tephra/models/weights.h"
 
 namespace tephra::zaya1 {
 
 struct LayerConfig {
   int64_t window = 0;  // keys seen, the current one included; 0: all
   double rope_theta = 5e6;
+
+  bool operator==(const LayerConfig&) const = default;
 };
 
 // What the class after the last expert does when it wins.
@@ -50,18 +53,25 @@ struct Config {
   int64_t conv_channels() const { return (query_heads + kv_heads) * head_dim; }
   int64_t rotary_dim() const { return static_cast<int64_t>(partial_rotary * double(head_dim)); }
   int64_t delayed_width() const { return kv_heads * head_dim / 2; }
+
+  bool operator==(const Config&) const = default;
 };
 
+// The layout of the original release: alternating half-layers, other names.
 bool is_legacy(const Json& config);
 // Either layout; Fault::data naming key, expected and got.
 Config parse_config(const Json& config, const std::string& where);
+// As transformers writes it; parses back to the same Config.
 Json native_config(const Config& config);
 
 std::vector<ParameterSpec> parameters(const Config& config);
 ModelFigures figures(const Config& config, int64_t context);
 
-// Copies the tensors of `folder` (native, legacy or with FP8 experts) into `store`. A tensor that is
-// missing, unknown, or of a wrong shape or dtype is a Fault::data that names it.
+// Where each parameter comes from in `folder` (native, legacy or with FP8 experts). A tensor that
+// is missing, unknown, or of a wrong shape or dtype is a Fault::data that names it.
+WeightPlan weight_plan(const TensorFolder& folder, const Config& config, bool legacy);
+
+// Copies the tensors of `folder` into `store`.
 void load_weights(const TensorFolder& folder, const Config& config, bool legacy,
                   ParameterStore& store);
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the tensors of a checkpoint, in whatever layout it has, to a model's parameters. A model
+// says which stored tensors make up which parameter; what is done with that (checking, loading,
+// rewriting) is the same for all.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tephra/autograd/parameter.h"
+#include "tephra/io/safetensors.h"
+
+namespace tephra {
+
+struct WeightSource {
+  ParameterSpec parameter;
+  std::vector<std::string> from;  // one tensor, or several of equal shape to be stacked in order
+  std::string scale = {};         // one f32 factor per row of an fp8 tensor; empty: none
+};
+
+struct WeightPlan {
+  std::vector<WeightSource> sources;
+  // Tensors that may be stored although another one holds the same values: {copy, original}.
+  std::vector<std::pair<std::string, std::string>> copies = {};
+  // Tensors that carry nothing, such as derived tables.
+  std::function<bool(std::string_view name)> ignored = {};
+};
+
+// Fills in the scales of fp8 tensors and accounts for every tensor of the folder. Everything that
+// is missing, unknown, or of a wrong shape or dtype goes into one Fault::data.
+void check_weights(const TensorFolder& folder, WeightPlan& plan);
+
+// What the parameter is stored as; for fp8 with scales bf16, the dtype it is widened to.
+DType stored_dtype(const TensorFolder& folder, const WeightSource& source);
+
+// Converts into `to`, which has the parameter's shape.
+void copy_weight(const TensorFolder& folder, const WeightSource& source, const Tensor& to);
+
+}  // namespace tephra

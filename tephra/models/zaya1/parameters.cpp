@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every tensor of ZAYA1 by its published name, with its shape and how it starts. The starts are
+// those of transformers except the temperature's, which is 0 there: a placeholder that would make
+// all keys vanish. 1 is the exp(0) of the CCA paper (arXiv 2510.04476).
+#include "tephra/models/zaya1/config.h"
+
+namespace tephra::zaya1 {
+namespace {
+
+class List {
+ public:
+  explicit List(const Config& config) : config_(config) {}
+
+  void add(std::string name, Shape shape, ParameterKind kind) {
+    specs_.push_back({std::move(name), shape, kind, 0, config_.init_std});
+  }
+  void vector(std::string name, int64_t size, double start) {
+    specs_.push_back({std::move(name), {size}, ParameterKind::vector, start, 0});
+  }
+  // A projection [out, in] with an optional bias.
+  void linear(const std::string& name, int64_t out, int64_t in, bool bias) {
+    add(name + ".weight", {out, in}, ParameterKind::matrix);
+    if (bias) vector(name + ".bias", out, 0);
+  }
+
+  void attention(const std::string& at) {
+    const Config& c = config_;
+    const std::string qkv = at + "qkv_proj.";
+    // The four stay adjacent, so that they can be one matrix product.
+    add(qkv + "q_proj.weight", {c.query_heads * c.head_dim, c.hidden}, ParameterKind::matrix);
+    add(qkv + "k_proj.weight", {c.kv_heads * c.head_dim, c.hidden}, ParameterKind::matrix);
+    add(qkv + "v_proj_current.weight", {c.delayed_width(), c.hidden}, ParameterKind::matrix);
+    add(qkv + "v_proj_delayed.weight", {c.delayed_width(), c.hidden}, ParameterKind::matrix);
+    if (c.attention_bias) {
+      vector(qkv + "q_proj.bias", c.query_heads * c.head_dim, 0);
+      vector(qkv + "k_proj.bias", c.kv_heads * c.head_dim, 0);
+      vector(qkv + "v_proj_current.bias", c.delayed_width(), 0);
+      vector(qkv + "v_proj_delayed.bias", c.delayed_width(), 0);
+    }
+    const int64_t channels = c.conv_channels();
+    add(qkv + "conv_qk_depthwise.weight", {channels, 1, c.conv0_width}, ParameterKind::convolution);
+    vector(qkv + "conv_qk_depthwise.bias", channels, 0);
+    add(qkv + "conv_qk_grouped.weight", {channels, c.head_dim, c.conv1_width},
+        ParameterKind::convolution);
+    vector(qkv + "conv_qk_grouped.bias", channels, 0);
+    vector(at + "qk_norm.temp", c.kv_heads, 1);
+    linear(at + "o_proj", c.hidden, c.query_heads * c.head_dim, c.attention_bias);
+  }
+
+  void residual(const std::string& at) {
+    vector(at + "hidden_states_scale", config_.hidden, 1);
+    vector(at + "hidden_states_bias", config_.hidden, 0);
+    vector(at + "residual_scale", config_.hidden, 1);
+    vector(at + "residual_bias", config_.hidden, 0);
+  }
+
+  void router(const std::string& at, bool first) {
+    const Config& c = config_;
+    linear(at + "down_proj", c.router_hidden, c.hidden, true);
+    if (!first) vector(at + "router_states_scale", c.router_hidden, 1);
+    vector(at + "router_mlp.norm.weight", c.router_hidden, 1);
+    linear(at + "router_mlp.fc1", c.router_hidden, c.router_hidden, true);
+    linear(at + "router_mlp.fc2", c.router_hidden, c.router_hidden, true);
+    linear(at + "router_mlp.out_proj", c.num_experts + 1, c.router_hidden, false);
+    // At -1 the skip class, the last, cannot win against an expert whose bias is 0 or more.
+    specs_.push_back(
+        {at + "balancing_biases", {c.num_experts + 1}, ParameterKind::buffer, 0, 0, -1.0});
+  }
+
+  void layer(int64_t l) {
+    const Config& c = config_;
+    const std::string at = format("model.layers.{}.", l);
+    vector(at + "input_layernorm.weight", c.hidden, 1);
+    attention(at + "self_attn.");
+    residual(at + "post_attention_residual_scale.");
+    vector(at + "post_attention_layernorm.weight", c.hidden, 1);
+    router(at + "mlp.gate.", l == 0);
+    add(at + "mlp.experts.gate_up_proj", {c.num_experts, 2 * c.expert_hidden, c.hidden},
+        ParameterKind::experts);
+    add(at + "mlp.experts.down_proj", {c.num_experts, c.hidden, c.expert_hidden},
+        ParameterKind::experts);
+    residual(at + "post_mlp_residual_scale.");
+  }
+
+  void all() {
+    const Config& c = config_;
+    add("model.embed_tokens.weight", {c.vocab_size, c.hidden}, ParameterKind::embedding);
+    vector("model.input_hidden_states_scale", c.hidden, 1);
+    vector("model.input_hidden_states_bias", c.hidden, 0);
+    for (int64_t l = 0; l < c.num_layers; ++l) layer(l);
+    vector("model.norm.weight", c.hidden, 1);
+    if (!c.tied_embedding) add("lm_head.weight", {c.vocab_size, c.hidden}, ParameterKind::head);
+    if (c.lm_head_bias) vector("lm_head.bias", c.vocab_size, 0);
+  }
+
+  std::vector<ParameterSpec> take() { return std::move(specs_); }
+
+ private:
+  const Config& config_;
+  std::vector<ParameterSpec> specs_;
+};
+
+}  // namespace
+
+std::vector<ParameterSpec> parameters(const Config& config) {
+  List list(config);
+  list.all();
+  return list.take();
+}
+
+}  // namespace tephra::zaya1
