@@ -21,16 +21,6 @@ TEST(Log, DropsLinesBelowTheLevelAndFormatsTheOthers) {
   EXPECT_EQ(lines, (std::vector<std::string>{"3 files", "kept too"}));
 }
 
-TEST(Log, BytesReadWithThreeDigits) {
-  EXPECT_EQ(bytes_text(0), "0 B");
-  EXPECT_EQ(bytes_text(999), "999 B");
-  EXPECT_EQ(bytes_text(1000), "1.00 kB");
-  EXPECT_EQ(bytes_text(1536), "1.54 kB");
-  EXPECT_EQ(bytes_text(9996), "10.0 kB");
-  EXPECT_EQ(bytes_text(999'600), "1.00 MB");
-  EXPECT_EQ(bytes_text(17'680'978'928), "17.7 GB");
-}
-
 TEST(Log, ProgressOfQuickWorkSaysNothing) {
   std::vector<std::string> lines;
   const LogCapture capture([&](LogLevel, std::string_view text) { lines.emplace_back(text); });
