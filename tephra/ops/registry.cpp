@@ -3,7 +3,9 @@
 #include "tephra/ops/op_spec.h"
 
 #define TEPHRA_OPS(ROW) \
-  ROW(rms_norm)
+  ROW(rms_norm)         \
+  ROW(depthwise_conv)   \
+  ROW(grouped_conv)
 
 namespace tephra {
 
