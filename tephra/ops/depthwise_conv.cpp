@@ -31,9 +31,7 @@ void check(const Tensor& z, const Tensor& weight, const Tensor& bias, const Segm
 void backward(const Tensors& saved, const Tensors& dy, GradSink& sink, int64_t lead_rows) {
   const Segments segments = segments_after(saved, 3);
   GradTarget target[kInputs];
-  for (size_t i = 0; i < kInputs; ++i) {
-    if (sink.wants(i)) target[i] = sink.target(i);
-  }
+  for (size_t i = 0; i < kInputs; ++i) target[i] = sink.target_if_wanted(i);
   const Tensor dlead = lead_rows > 0 ? dy[1] : Tensor();
   launch(saved[0].device(), "depthwise_conv",
          kernel::DepthwiseConvGrad{dy[0], dlead, saved[0], saved[1], segments, saved[2], lead_rows,

@@ -42,9 +42,7 @@ Tensor grouped_conv(const Tensor& u, const Tensor& weight, const Tensor& bias,
       {&y},
       [](const Tensors& saved, const Tensors& dy, GradSink& sink) {
         GradTarget target[kInputs];
-        for (size_t i = 0; i < kInputs; ++i) {
-          if (sink.wants(i)) target[i] = sink.target(i);
-        }
+        for (size_t i = 0; i < kInputs; ++i) target[i] = sink.target_if_wanted(i);
         const Segments s = segments_after(saved, 3);
         launch(saved[0].device(), "grouped_conv",
                kernel::GroupedConvGrad{dy[0], saved[0], saved[1], s, saved[2], target[0].grad,

@@ -5,7 +5,10 @@
 #define TEPHRA_OPS(ROW) \
   ROW(rms_norm)         \
   ROW(depthwise_conv)   \
-  ROW(grouped_conv)
+  ROW(grouped_conv)     \
+  ROW(tail_state)       \
+  ROW(value_shift)      \
+  ROW(route)
 
 namespace tephra {
 
