@@ -45,9 +45,11 @@ function(tephra_room name)
   target_link_libraries(tephra_${name} PRIVATE ${ROOM_USES})
 endfunction()
 
-# tephra_test(ROOM LINKS rooms... [UNITY]): one test binary per folder of tests/.
+# tephra_test(ROOM LINKS rooms... [SHARDS n]): one test binary per folder of tests/. ctest runs it whole
+# (or in n parts), because a process for each of thousands of tests would cost more than the tests.
+# Suites whose name ends in Slow are an entry of their own, labelled slow.
 function(tephra_test room)
-  cmake_parse_arguments(TEST "" "" "LINKS" ${ARGN})
+  cmake_parse_arguments(TEST "" "SHARDS" "LINKS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${room}/*_test.cpp)
   add_executable(${room}_test ${sources})
   foreach(name ${TEST_LINKS})
@@ -58,4 +60,33 @@ function(tephra_test room)
     TEPHRA_GOLDEN_DIR="${PROJECT_SOURCE_DIR}/tests/golden"
     TEPHRA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set_target_properties(${room}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+
+  if(NOT TEST_SHARDS)
+    set(TEST_SHARDS 1)
+  endif()
+  math(EXPR last "${TEST_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    set(entry ${room})
+    if(last GREATER 0)
+      set(entry ${room}.${shard})
+    endif()
+    tephra_test_entry(${entry} fast ${room}_test "-*Slow.*" ${shard} ${TEST_SHARDS})
+  endforeach()
+  foreach(source ${sources})
+    file(STRINGS ${source} slow REGEX "^(TYPED_)?TEST(_[FP])?\\([A-Za-z0-9]*Slow,")
+    if(slow)
+      tephra_test_entry(${room}.slow slow ${room}_test "*Slow.*" 0 1)
+      break()
+    endif()
+  endforeach()
 endfunction()
+
+function(tephra_test_entry entry label binary filter shard shards)
+  add_test(NAME ${entry} COMMAND ${binary} --gtest_brief=1 --gtest_filter=${filter})
+  set_tests_properties(${entry} PROPERTIES LABELS ${label} TIMEOUT 1200
+    ENVIRONMENT "GTEST_SHARD_INDEX=${shard};GTEST_TOTAL_SHARDS=${shards};${TEPHRA_TEST_ENVIRONMENT}")
+endfunction()
+
+# A test of running out of memory needs the sanitizer to refuse as the system does.
+set(TEPHRA_TEST_ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1"
+  "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=allocator_may_return_null=1")

@@ -48,8 +48,8 @@ struct Tape::Impl {
   SavedTensor save(const Tensor& t) const {
     const std::shared_ptr<Variable> root = root_of(t.variable());
     const Node* producer = root ? root->producer : nullptr;
-    const bool droppable = producer && producer->recomputed &&
-                           (producer->always_kept >> root->output & 1u) == 0;
+    const bool droppable =
+        producer && producer->recomputed && (producer->always_kept >> root->output & 1u) == 0;
     if (!droppable) return {t.detach(), nullptr, {}};
     const bool is_view = t.variable()->base != nullptr;
     return {{}, root, is_view ? t.variable()->view : ColumnRange{0, root->shape.cols()}};
@@ -122,7 +122,7 @@ std::optional<GradSink> forward_sink(const Tensors& inputs) {
   return GradSink(leaves);
 }
 
-void record_node(OpRecord op, std::initializer_list<Tensor*> outputs, Backward backward,
+void record_node(const OpRecord& op, std::initializer_list<Tensor*> outputs, Backward backward,
                  Replay replay) {
   Tape::Impl& tape = *current_tape->impl_;
   TEPHRA_ASSERT(!tape.spent, "nothing is recorded after backward");
@@ -132,7 +132,8 @@ void record_node(OpRecord op, std::initializer_list<Tensor*> outputs, Backward b
     const std::shared_ptr<Variable>& v = t.variable();
     if (v) {
       const Variable& root = *root_of(v);
-      TEPHRA_ASSERT(root.leaf || root.tape == tape.id, "an input comes from this tape or is a leaf");
+      TEPHRA_ASSERT(root.leaf || root.tape == tape.id,
+                    "an input comes from this tape or is a leaf");
     }
     any = any || v;
     node->inputs.push_back(v);
@@ -163,15 +164,15 @@ void record_node(OpRecord op, std::initializer_list<Tensor*> outputs, Backward b
   tape.nodes.push_back(std::move(node));
 }
 
-void Tape::backward(const Tensor& loss, std::function<void(Variable&)> on_ready) {
+void Tape::backward(const Tensor& loss, const std::function<void(Variable&)>& on_ready) {
   require(loss.numel() == 1, "backward: expected a scalar loss, got {}", loss.shape());
   require(loss.variable() != nullptr,
           "backward: the loss was not recorded; compute it from leaves while the tape is alive");
-  backward({loss}, {full(loss.shape(), loss.dtype(), 1)}, std::move(on_ready));
+  backward({loss}, {full(loss.shape(), loss.dtype(), 1)}, on_ready);
 }
 
 void Tape::backward(const Tensors& outputs, const Tensors& dy,
-                    std::function<void(Variable&)> on_ready) {
+                    const std::function<void(Variable&)>& on_ready) {
   TEPHRA_ASSERT(!impl_->spent, "a tape is walked once");
   TEPHRA_ASSERT(outputs.size() == dy.size(), "each output comes with a gradient or an empty one");
   impl_->spent = true;

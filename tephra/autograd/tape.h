@@ -23,8 +23,8 @@
 
 namespace tephra {
 
-// Recomputation is chosen by class: outputs of a chosen class are not kept for the backward pass but
-// computed again from their inputs, by the same kernels and so with the same bits.
+// Recomputation is chosen by class: outputs of a chosen class are not kept for the backward pass
+// but computed again from their inputs, by the same kernels and so with the same bits.
 enum class OpClass {
   embedding,
   linear,
@@ -81,13 +81,14 @@ class Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  // Walks back from the scalar `loss` with gradient 1. Each leaf is reported once, when its gradient
-  // is complete, in an order that depends only on the recorded ops. The tape is then spent.
-  void backward(const Tensor& loss, std::function<void(Variable&)> on_ready = {});
+  // Walks back from the scalar `loss` with gradient 1. Each leaf is reported once, when its
+  // gradient is complete, in an order that depends only on the recorded ops. The tape is then
+  // spent.
+  void backward(const Tensor& loss, const std::function<void(Variable&)>& on_ready = {});
 
   // The same from several outputs with given gradients.
   void backward(const Tensors& outputs, const Tensors& dy,
-                std::function<void(Variable&)> on_ready = {});
+                const std::function<void(Variable&)>& on_ready = {});
 
   // Bytes that are kept for the backward pass, by the op that asked first.
   std::map<std::string, int64_t> saved_bytes() const;
@@ -96,8 +97,8 @@ class Tape {
   static Tape* current();
 
  private:
-  friend void record_node(OpRecord op, std::initializer_list<Tensor*> outputs, Backward backward,
-                          Replay replay);
+  friend void record_node(const OpRecord& op, std::initializer_list<Tensor*> outputs,
+                          Backward backward, Replay replay);
 
   struct Impl;
   std::unique_ptr<Impl> impl_;
@@ -122,23 +123,23 @@ bool recording(std::initializer_list<const Tensor*> inputs);
 // inputs, nothing when the call is not recorded. Gradients of other inputs are given in backward.
 std::optional<GradSink> forward_sink(const Tensors& inputs);
 
-void record_node(OpRecord op, std::initializer_list<Tensor*> outputs, Backward backward,
+void record_node(const OpRecord& op, std::initializer_list<Tensor*> outputs, Backward backward,
                  Replay replay);
 
 // Puts one op call on the current tape. Closures hold an axis or an eps, never a tensor: what
 // backward keeps alive is listed in `saved`, where the memory report finds it.
 template <class BackwardFn>
-void record(OpRecord op, std::initializer_list<Tensor*> outputs, BackwardFn backward) {
+void record(const OpRecord& op, std::initializer_list<Tensor*> outputs, BackwardFn backward) {
   static_assert(std::is_trivially_copyable_v<BackwardFn>, "capture values, save tensors");
-  if (Tape::current()) record_node(std::move(op), outputs, backward, nullptr);
+  if (Tape::current()) record_node(op, outputs, backward, nullptr);
 }
 
 template <class BackwardFn, class ReplayFn>
-void record(OpRecord op, std::initializer_list<Tensor*> outputs, BackwardFn backward,
+void record(const OpRecord& op, std::initializer_list<Tensor*> outputs, BackwardFn backward,
             ReplayFn replay) {
   static_assert(std::is_trivially_copyable_v<BackwardFn>, "capture values, save tensors");
   static_assert(std::is_trivially_copyable_v<ReplayFn>, "capture values, read `inputs`");
-  if (Tape::current()) record_node(std::move(op), outputs, backward, replay);
+  if (Tape::current()) record_node(op, outputs, backward, replay);
 }
 
 }  // namespace tephra

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door: every target works alone in a fresh clone and says what it does. The build itself
+# is CMake's (CMakePresets.json); the packages are in tools/packages.txt.
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+VERSION := $(shell awk '/^project.tephra/ { print $$3 }' CMakeLists.txt)
+SOURCES = $(shell find tephra tests -name '*.h' -o -name '*.cpp')
+
+# What each sanitizer build runs. ThreadSanitizer costs a factor of ten, so it gets the tests that
+# use several threads: those of the rooms with shared state, and every op on 1 to 16 threads.
+TSAN_ROOMS = base core infer
+TSAN_OPS = *AnyNumberOfThreads*
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build test quickstart bench check check-format check-layers check-lint \
+  check-debug check-tsan check-gpu fuzz format install dist
+
+help:  ## this list
+	@echo "tephra $(VERSION). Times are for two cores and a cold compiler cache."
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+setup:  ## install the Debian packages that are missing (a few minutes; nothing to do: at once)
+	@tools/setup.sh all
+
+build:  ## build the release preset: build/release/tephra and the tests (minutes; again: seconds)
+	@tools/setup.sh build
+	@echo "build: the release preset, on $(JOBS) cores; up to 6 minutes the first time"
+	@cmake --preset release > /dev/null
+	@cmake --build --preset release -j $(JOBS)
+
+test: build  ## build, then run every CPU test (some minutes)
+	@echo "test: every CPU test, about 2 minutes"
+	@ctest --test-dir build/release -LE gpu -j $(JOBS) --output-on-failure --no-tests=error
+
+quickstart: build  ## build, write a small random ZAYA1 model, check its decoding, generate
+	@tools/quickstart.sh build/release/tephra build/quickstart
+
+bench: build  ## build, then time every op beside the ceilings of this machine (some minutes)
+	@echo "bench: every op and the ceilings measured in the same run; leave the machine alone"
+	@build/release/tephra bench ops
+
+check: check-format check-layers check-gpu check-lint check-debug check-tsan  ## format, lint, layers, sanitizers (20 minutes cold)
+	@echo "check: all passed"
+
+check-format:
+	@tools/setup.sh check
+	@echo "check: format of $(words $(SOURCES)) files"
+	@clang-format --dry-run -Werror $(SOURCES)
+
+check-layers:
+	@echo "check: who includes whom"
+	@python3 tools/check_layers.py --self-test
+	@python3 tools/check_layers.py
+
+check-gpu:
+	@echo "check: GPU and HIP compilation: there are no GPU sources yet, nothing was checked"
+
+check-lint:
+	@tools/setup.sh build && tools/setup.sh check
+	@cmake --preset release > /dev/null
+	@python3 tools/lint.py --jobs $(JOBS)
+
+check-debug:
+	@tools/setup.sh build
+	@echo "check: AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer, about 8 minutes cold"
+	@cmake --preset debug > /dev/null
+	@cmake --build --preset debug -j $(JOBS)
+	@ctest --test-dir build/debug -LE gpu -j $(JOBS) --output-on-failure --no-tests=error
+
+check-tsan:
+	@tools/setup.sh build
+	@echo "check: ThreadSanitizer, about 5 minutes cold"
+	@cmake --preset tsan > /dev/null
+	@cmake --build --preset tsan -j $(JOBS) --target $(TSAN_ROOMS:%=%_test) ops_test
+	@for room in $(TSAN_ROOMS); do build/tsan/tests/$${room}_test --gtest_brief=1 || exit 1; done
+	@build/tsan/tests/ops_test --gtest_brief=1 --gtest_filter='$(TSAN_OPS)'
+
+fuzz:  ## run the fuzzers (none yet: they come with the tokenizers)
+	@echo "fuzz: there are no fuzz targets yet; nothing was run"
+
+format:  ## rewrite the sources as clang-format wants them
+	@tools/setup.sh check
+	@clang-format -i $(SOURCES)
+
+install: build  ## copy the binary to PREFIX/bin (PREFIX=/usr/local)
+	@cmake --install build/release --prefix $(PREFIX)
+
+dist:  ## write build/tephra-VERSION.tar.gz from the last commit
+	@mkdir -p build
+	@git archive --prefix=tephra-$(VERSION)/ -o build/tephra-$(VERSION).tar.gz HEAD
+	@echo "dist: build/tephra-$(VERSION).tar.gz"
