@@ -8,7 +8,11 @@
   ROW(grouped_conv)     \
   ROW(tail_state)       \
   ROW(value_shift)      \
-  ROW(route)
+  ROW(route)            \
+  ROW(merge_norm)       \
+  ROW(swiglu)           \
+  ROW(gelu)             \
+  ROW(scaled_add)
 
 namespace tephra {
 
