@@ -12,7 +12,10 @@
   ROW(merge_norm)       \
   ROW(swiglu)           \
   ROW(gelu)             \
-  ROW(scaled_add)
+  ROW(scaled_add)       \
+  ROW(rope)             \
+  ROW(qk_mean)          \
+  ROW(qk_norm)
 
 namespace tephra {
 
