@@ -4,6 +4,7 @@
 
 namespace tephra {
 
+Command bench_ops_command();
 Command doctor_command();
 
 namespace {
@@ -18,6 +19,7 @@ Command grouped(const char* group, Command command) {
 std::vector<Command> all_commands() {
   return {
       grouped("This machine", doctor_command()),
+      grouped("This machine", bench_ops_command()),
   };
 }
 

@@ -14,7 +14,7 @@ namespace tephra {
 // One line.
 template <class... Args>
 void print(FormatString<Args...> text, const Args&... args) {
-  std::fputs((format<Args...>(text, args...) + "\n").c_str(), stdout);
+  std::fputs((tephra::format<Args...>(text, args...) + "\n").c_str(), stdout);
 }
 
 inline void print_json(const Json& document) { print("{}", document.dump(2)); }

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "tephra/base/error.h"
+#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/parse.h"
@@ -150,6 +151,7 @@ int dispatch(Words words) {
     std::fputs(parsed.help.c_str(), stdout);
     return 0;
   }
+  install_signal_handlers();
   return guarded(who, "", parsed.run);
 }
 
