@@ -15,7 +15,9 @@
   ROW(scaled_add)       \
   ROW(rope)             \
   ROW(qk_mean)          \
-  ROW(qk_norm)
+  ROW(qk_norm)          \
+  ROW(attention)        \
+  ROW(merge_attention)
 
 namespace tephra {
 

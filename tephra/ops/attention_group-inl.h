@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// What attention's forward and backward kernels share: operands of a tile in the acc type, and the
+// exponential. Included once per instruction set, hence no ordinary include guard.
+#if defined(TEPHRA_OPS_ATTENTION_GROUP_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TEPHRA_OPS_ATTENTION_GROUP_INL_H_
+#undef TEPHRA_OPS_ATTENTION_GROUP_INL_H_
+#else
+#define TEPHRA_OPS_ATTENTION_GROUP_INL_H_
+#endif
+
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "tephra/device/cpu/gemm.h"
+#include "tephra/device/cpu/simd-inl.h"
+#include "tephra/ops/attention_tiles.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tephra::kernel::HWY_NAMESPACE {
+
+using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this
+                                      // target
+
+namespace {
+
+template <class Acc>
+constexpr Acc kInfinity = std::numeric_limits<Acc>::infinity();
+
+// Highway's gives 0 for NaN, which would pass for a masked key.
+template <class Acc>
+HWY_INLINE Vec<Acc> exponential(Vec<Acc> x) {
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(Tag<Acc>(), x));
+}
+
+template <class Acc>
+struct Matrix {
+  Acc* data;
+  int64_t stride;
+};
+
+template <class Acc>
+Matrix<Acc> scratch(Tensor& owner, int64_t rows, int64_t cols) {
+  owner = Tensor({rows, cols}, dtype_of<Acc>(), kCpu, Purpose::workspace);
+  return {owner.data<Acc>(), cols};
+}
+
+// A block of x in the acc type: in place when x has it, else widened into `buffer` (dense).
+template <class T>
+Matrix<const acc_t<T>> operand(const Tensor& x, int64_t row, int64_t rows, int64_t col,
+                               int64_t cols, acc_t<T>* buffer) {
+  if constexpr (std::is_same_v<T, acc_t<T>>) {
+    return {x.row<T>(row) + col, x.row_stride()};
+  } else {
+    for (int64_t r = 0; r < rows; ++r) {
+      const T* from = x.row<T>(row + r) + col;
+      acc_t<T>* to = buffer + r * cols;
+      for_each_vector<T>(cols, [&](int64_t c, int64_t n)
+                                   HWY_ATTR { store_up_to(to + c, load_up_to(from + c, n), n); });
+    }
+    return {buffer, cols};
+  }
+}
+
+// The query heads that share one KV head, over the rows of a tile: `count` matrices of `rows` rows.
+// Heads lie side by side in a token's row, so a single token's heads are one matrix already, and
+// decoding reads each key once for all of them.
+struct Group {
+  int64_t heads, head_dim;
+  int64_t first_row, tokens;
+
+  bool stacked() const { return tokens == 1; }
+  int64_t count() const { return stacked() ? 1 : heads; }
+  int64_t rows() const { return stacked() ? heads : tokens; }
+  int64_t token(int64_t r) const { return first_row + (stacked() ? 0 : r); }
+  int64_t head(int64_t matrix, int64_t r) const { return stacked() ? r : matrix; }
+  // Matrix i of a block that holds all the heads.
+  template <class Acc>
+  Matrix<Acc> at(Matrix<Acc> block, int64_t i) const {
+    return {block.data + i * head_dim, stacked() ? head_dim : block.stride};
+  }
+};
+
+// c = op(a) op(b), or c += op(a) op(b).
+template <class Acc>
+void multiply(int64_t m, int64_t n, int64_t k, Matrix<const Acc> a, bool transpose_a,
+              Matrix<const Acc> b, bool transpose_b, Matrix<Acc> c, bool accumulate) {
+  cpu::gemm_serial(cpu::Gemm<Acc, Acc>{m, n, k, a.data, a.stride, transpose_a, b.data, b.stride,
+                                       transpose_b, c.data, c.stride, accumulate});
+}
+
+// The columns of a tile that one of its rows sees.
+struct Columns {
+  int64_t begin, end;
+};
+
+HWY_INLINE Columns visible(const KeyRanges& ranges, int64_t token, int64_t key, int64_t keys) {
+  const int64_t begin = std::max<int64_t>(ranges.first_N.data<int32_t>()[token] - key, 0);
+  const int64_t end = std::min<int64_t>(ranges.last_N.data<int32_t>()[token] - key, keys);
+  return begin < end ? Columns{begin, end} : Columns{0, 0};
+}
+
+}  // namespace
+}  // namespace tephra::kernel::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target guard
