@@ -125,7 +125,7 @@ class Pool {
     workers_.clear();
   }
 
-  int threads_ = 1;
+  std::atomic<int> threads_{1};
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -146,13 +146,11 @@ Pool& pool() {
 
 }  // namespace
 
-int num_threads() {
-  const std::lock_guard lock(pool_mutex);
-  return pool().threads();
-}
+int num_threads() { return pool().threads(); }  // takes no lock: a body may ask
 
 void set_num_threads(int count) {
   require(count >= 1 && count <= 1024, "threads must be between 1 and 1024, got {}", count);
+  TEPHRA_ASSERT(!inside_body, "the pool cannot change while it works");
   const std::lock_guard lock(pool_mutex);
   if (pool().threads() != count) pool().resize(count);
 }
