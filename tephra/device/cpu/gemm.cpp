@@ -10,6 +10,7 @@
 
 #include "tephra/base/error.h"
 #include "tephra/base/parallel.h"
+#include "tephra/device/cpu/gemm_kernels.h"
 
 namespace tephra::cpu {
 namespace {
@@ -20,7 +21,7 @@ void use_one_library_thread() {
   (void)once;
 }
 
-void product(const Gemm<float, float>& g) {
+void library_product(const Gemm<float, float>& g) {
   use_one_library_thread();
   const dnnl_status_t status =
       dnnl_sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, 1.0f, g.a,
@@ -28,62 +29,116 @@ void product(const Gemm<float, float>& g) {
   TEPHRA_ASSERT(status == dnnl_success, "oneDNN accepts every shape that passes our checks");
 }
 
-// Plain loops in an order that lets the compiler vectorise over n.
-void product(const Gemm<double, double>& g) {
-  std::vector<double> row(static_cast<size_t>(g.n));
-  for (int64_t i = 0; i < g.m; ++i) {
-    std::fill(row.begin(), row.end(), 0.0);
-    for (int64_t p = 0; p < g.k; ++p) {
-      const double a = g.transpose_a ? g.a[p * g.lda + i] : g.a[i * g.lda + p];
-      if (g.transpose_b) {
-        for (int64_t j = 0; j < g.n; ++j) row[j] += a * g.b[j * g.ldb + p];
-      } else {
-        for (int64_t j = 0; j < g.n; ++j) row[j] += a * g.b[p * g.ldb + j];
-      }
-    }
-    double* c = g.c + i * g.ldc;
-    for (int64_t j = 0; j < g.n; ++j) c[j] = g.accumulate ? c[j] + row[j] : row[j];
+// The least number of rows that oneDNN computes by the method of many rows, the rest of them zero.
+void padded_product(const Gemm<float, float>& g) {
+  thread_local std::vector<float> a, c;
+  a.assign(static_cast<size_t>(kDecodeRows * g.k), 0.0f);
+  c.resize(static_cast<size_t>(kDecodeRows * g.n));
+  for (int64_t r = 0; r < g.m; ++r) std::copy_n(g.a + r * g.lda, g.k, a.data() + r * g.k);
+  library_product({kDecodeRows, g.n, g.k, a.data(), g.k, false, g.b, g.ldb, true, c.data(), g.n});
+  write_sums(c.data(), g);
+}
+
+template <class In, class Out>
+bool few_rows(const Gemm<In, Out>& g) {
+  return g.m < kDecodeRows && !g.transpose_a && g.transpose_b;
+}
+
+void product(const Gemm<double, double>& g) { gemm_f64(g); }
+
+void product(const Gemm<float, float>& g) {
+  if (few_rows(g)) return g.of_large_batch ? padded_product(g) : dot_rows(g);
+  library_product(g);
+  if (g.bias == nullptr) return;
+  for (int64_t r = 0; r < g.m; ++r) {
+    float* c = g.c + r * g.ldc;
+    for (int64_t j = 0; j < g.n; ++j) c[j] += g.bias[j];
   }
 }
 
-const float* widen(const bf16* p, int64_t rows, int64_t cols, int64_t ld, std::vector<float>& out) {
-  out.resize(static_cast<size_t>(rows * cols));
-  for (int64_t r = 0; r < rows; ++r) {
-    const bf16* from = p + r * ld;
-    float* to = out.data() + r * cols;
-    for (int64_t c = 0; c < cols; ++c) to[c] = from[c];
-  }
-  return out.data();
-}
-
-// Both operands of the tile are widened, multiplied in float, and rounded once.
+// Operands of the tile are widened a stretch of K at a time, multiplied in float, and the sums are
+// rounded once.
 template <class Out>
 void product(const Gemm<bf16, Out>& g) {
-  thread_local std::vector<float> a, b, c;
-  const int64_t a_cols = g.transpose_a ? g.m : g.k;
-  const int64_t b_cols = g.transpose_b ? g.k : g.n;
-  Gemm<float, float> wide{
-      g.m,   g.n,    g.k,           widen(g.a, g.transpose_a ? g.k : g.m, a_cols, g.lda, a),
-      a_cols, g.transpose_a, widen(g.b, g.transpose_b ? g.n : g.k, b_cols, g.ldb, b),
-      b_cols, g.transpose_b, nullptr, 0};
-  if constexpr (std::is_same_v<Out, float>) {
-    wide.c = g.c;
-    wide.ldc = g.ldc;
-    wide.accumulate = g.accumulate;
-    product(wide);
-  } else {
-    c.resize(static_cast<size_t>(g.m * g.n));
-    wide.c = c.data();
-    wide.ldc = g.n;
-    product(wide);
-    for (int64_t i = 0; i < g.m; ++i) {
-      for (int64_t j = 0; j < g.n; ++j) {
-        Out& out = g.c[i * g.ldc + j];
-        const float sum = c[i * g.n + j];
-        out = Out(g.accumulate ? float(out) + sum : sum);
-      }
-    }
+  if (few_rows(g) && !g.of_large_batch) return dot_rows(g);
+  constexpr int64_t kStretch = 2048;  // keeps the widened tile near the cache, whatever K is
+  thread_local std::vector<float> a, b, sums;
+  sums.resize(static_cast<size_t>(g.m * g.n));
+  for (int64_t p = 0; p < g.k; p += kStretch) {
+    const int64_t k = std::min(kStretch, g.k - p);
+    const int64_t a_cols = g.transpose_a ? g.m : k;
+    const int64_t b_cols = g.transpose_b ? k : g.n;
+    a.resize(static_cast<size_t>(g.m * k));
+    b.resize(static_cast<size_t>(g.n * k));
+    widen(g.a + (g.transpose_a ? p * g.lda : p), g.lda, g.transpose_a ? k : g.m, a_cols, a.data());
+    widen(g.b + (g.transpose_b ? p : p * g.ldb), g.ldb, g.transpose_b ? g.n : k, b_cols, b.data());
+    product(Gemm<float, float>{g.m, g.n, k, a.data(), a_cols, g.transpose_a, b.data(), b_cols,
+                               g.transpose_b, sums.data(), g.n, /*accumulate=*/p > 0,
+                               /*bias=*/nullptr, g.of_large_batch});
   }
+  write_sums(sums.data(), g);
+}
+
+// Nearly equal pieces of at most `largest` (and then some), none of them a sliver: oneDNN computes
+// fewer than 16 rows, or one column, by another method.
+struct Cut {
+  int64_t size, piece, count;
+
+  Cut(int64_t total, int64_t largest) : size(total) {
+    constexpr int64_t kSliver = 16;
+    const int64_t even = ceil_div(total, std::max<int64_t>(1, ceil_div(total, largest)));
+    piece = std::max<int64_t>(1, ceil_div(even, kSliver) * kSliver);
+    count = total == 0 ? 0 : std::max<int64_t>(1, ceil_div(total - kSliver + 1, piece));
+  }
+  int64_t begin(int64_t i) const { return i * piece; }
+  int64_t length(int64_t i) const { return (i + 1 == count ? size : begin(i + 1)) - begin(i); }
+};
+
+struct Tiles {
+  Cut rows, columns;
+
+  template <class In, class Out>
+  Tiles(const Gemm<In, Out>& g, int64_t tile_rows, int64_t tile_columns)
+      : rows(g.m, tile_rows), columns(g.n, tile_columns) {}
+  int64_t count() const { return rows.count * columns.count; }
+};
+
+// Columns of a tile, by (n, k) within a class: 512 is where oneDNN's packing of a tile is paid off;
+// dot products only need enough work to be worth a thread.
+template <class In, class Out>
+int64_t tile_columns(const Gemm<In, Out>& g) {
+  if (!few_rows(g) || g.of_large_batch) return 512;
+  return std::max<int64_t>(16, (1 << 16) / std::max<int64_t>(1, g.k));
+}
+
+// Tall tiles are faster, but leave something for every thread of a large machine.
+template <class In, class Out>
+std::vector<Tiles> cut_all(std::span<const Gemm<In, Out>> products) {
+  constexpr int64_t kEnough = 8, kLeastRows = 128;
+  std::vector<Tiles> tiles;
+  for (int64_t rows = 512;; rows /= 2) {
+    tiles.clear();
+    int64_t total = 0;
+    for (const auto& g : products) {
+      tiles.emplace_back(g, rows, tile_columns(g));
+      total += tiles.back().count();
+    }
+    if (total >= kEnough || rows <= kLeastRows) return tiles;
+  }
+}
+
+template <class In, class Out>
+Gemm<In, Out> tile_of(const Gemm<In, Out>& g, const Tiles& tiles, int64_t index) {
+  const int64_t row = index / tiles.columns.count, column = index % tiles.columns.count;
+  const int64_t i = tiles.rows.begin(row), j = tiles.columns.begin(column);
+  Gemm<In, Out> part = g;
+  part.m = tiles.rows.length(row);
+  part.n = tiles.columns.length(column);
+  part.a += g.transpose_a ? i : i * g.lda;
+  part.b += g.transpose_b ? j * g.ldb : j;
+  part.c += i * g.ldc + j;
+  if (g.bias != nullptr) part.bias += j;
+  return part;
 }
 
 }  // namespace
@@ -91,36 +146,36 @@ void product(const Gemm<bf16, Out>& g) {
 template <class In, class Out>
 void gemm_serial(const Gemm<In, Out>& g) {
   if (g.m == 0 || g.n == 0) return;
-  if (g.k == 0) {
-    if (g.accumulate) return;
-    for (int64_t i = 0; i < g.m; ++i) std::fill_n(g.c + i * g.ldc, g.n, Out(0));
-    return;
+  if (g.k > 0) return product(g);
+  for (int64_t i = 0; i < g.m; ++i) {
+    Out* c = g.c + i * g.ldc;
+    if (!g.accumulate) std::fill_n(c, g.n, Out(0));
+    for (int64_t j = 0; g.bias != nullptr && j < g.n; ++j) {
+      c[j] = Out(acc_t<In>(c[j]) + acc_t<In>(g.bias[j]));
+    }
   }
-  product(g);
+}
+
+template <class In, class Out>
+void gemm(std::span<const Gemm<In, Out>> products) {
+  const std::vector<Tiles> tiles = cut_all(products);
+  std::vector<int64_t> first{0};  // tile of each product
+  for (const Tiles& t : tiles) first.push_back(first.back() + t.count());
+  parallel_for(first.back(), 1, [&](int64_t at, int64_t) {
+    const auto next = std::upper_bound(first.begin(), first.end(), at);
+    const auto p = static_cast<size_t>(next - first.begin() - 1);
+    gemm_serial(tile_of(products[p], tiles[p], at - first[p]));
+  });
 }
 
 template <class In, class Out>
 void gemm(const Gemm<In, Out>& g) {
-  // 256 x 512 tiles keep oneDNN within some percent of its best and leave enough to share out.
-  const int64_t tile_m = std::min<int64_t>(g.m, 256);
-  const int64_t tile_n = std::min<int64_t>(g.n, 512);
-  if (g.m == 0 || g.n == 0) return;
-  const int64_t columns = ceil_div(g.n, tile_n);
-  parallel_for(ceil_div(g.m, tile_m) * columns, 1, [&](int64_t tile, int64_t) {
-    const int64_t i = tile / columns * tile_m;
-    const int64_t j = tile % columns * tile_n;
-    Gemm<In, Out> part = g;
-    part.m = std::min(tile_m, g.m - i);
-    part.n = std::min(tile_n, g.n - j);
-    part.a += g.transpose_a ? i : i * g.lda;
-    part.b += g.transpose_b ? j * g.ldb : j;
-    part.c += i * g.ldc + j;
-    gemm_serial(part);
-  });
+  gemm(std::span<const Gemm<In, Out>>(&g, 1));
 }
 
-#define TEPHRA_INSTANTIATE(In, Out)                  \
-  template void gemm(const Gemm<In, Out>&);          \
+#define TEPHRA_INSTANTIATE(In, Out)                   \
+  template void gemm(const Gemm<In, Out>&);           \
+  template void gemm(std::span<const Gemm<In, Out>>); \
   template void gemm_serial(const Gemm<In, Out>&);
 TEPHRA_INSTANTIATE(double, double)
 TEPHRA_INSTANTIATE(float, float)

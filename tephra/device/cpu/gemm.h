@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products on the CPU. float goes to oneDNN, always single-threaded on tiles that are cut by
 // shape alone and never split K, so the thread count cannot change a bit. double is our own (the
-// oracle's type); bf16 operands are widened to float tile by tile.
+// oracle's type); bf16 operands are widened to float tile by tile and results rounded once.
+//
+// Products x W^T have two classes of kernels. Within one, a row's bits do not depend on the other
+// rows: fewer than kDecodeRows rows are dot products of our own that read each weight once, more go
+// to oneDNN, with columns cut by (n, k) alone.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "tephra/base/number.h"
 
 namespace tephra::cpu {
 
-// C[m, n] = op(A) op(B) + (accumulate ? C : 0), row-major; lda, ldb, ldc are row strides of the
-// matrices as stored (before the transpose).
+inline constexpr int64_t kDecodeRows = 16;  // the fewest rows of the oneDNN class
+
+// C[m, n] = op(A) op(B) + bias + (accumulate ? C : 0), row-major; lda, ldb, ldc are row strides of
+// the matrices as stored (before the transpose).
 template <class In, class Out>
 struct Gemm {
   int64_t m, n, k;
@@ -24,11 +31,19 @@ struct Gemm {
   Out* c;
   int64_t ldc;
   bool accumulate = false;
+  const In* bias = nullptr;  // [n], added to every row
+  // These are some rows of a batch of at least kDecodeRows: x W^T stays in the class of the batch
+  // however few they are.
+  bool of_large_batch = false;
 };
 
 // On all threads. (double, double), (float, float), (bf16, bf16) and (bf16, float).
 template <class In, class Out>
 void gemm(const Gemm<In, Out>& g);
+
+// Several products whose results do not overlap; all their tiles are shared out together.
+template <class In, class Out>
+void gemm(std::span<const Gemm<In, Out>> products);
 
 // On the calling thread: for kernels that cut their own tiles.
 template <class In, class Out>

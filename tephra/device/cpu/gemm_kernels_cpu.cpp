@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/device/cpu/gemm_kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tephra/device/cpu/gemm_kernels_cpu.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tephra/device/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tephra::cpu::HWY_NAMESPACE {
+
+using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this
+                                      // target
+
+// kRows rows of A by kCols rows of B (stored transposed). Every element has an accumulator of its
+// own, so its bits do not depend on the block it is computed in.
+template <int kRows, int kCols, class In, class Out>
+HWY_INLINE void dot_block(const Gemm<In, Out>& g, int64_t i, int64_t j) {
+  Vec<In> sums[kRows][kCols];
+  for (auto& row : sums) {
+    for (auto& sum : row) sum = set<In>(0);
+  }
+  for_each_vector<In>(g.k, [&](int64_t p, int64_t n) HWY_ATTR {
+    Vec<In> a[kRows];
+    for (int r = 0; r < kRows; ++r) a[r] = load_up_to(g.a + (i + r) * g.lda + p, n);
+    for (int c = 0; c < kCols; ++c) {
+      const auto b = load_up_to(g.b + (j + c) * g.ldb + p, n);
+      for (int r = 0; r < kRows; ++r) sums[r][c] = hn::MulAdd(a[r], b, sums[r][c]);
+    }
+  });
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kCols; ++c) {
+      acc_t<In> sum = sum_of_lanes<In>(sums[r][c]);
+      if (g.bias != nullptr) sum += acc_t<In>(g.bias[j + c]);
+      Out& out = g.c[(i + r) * g.ldc + j + c];
+      out = Out(g.accumulate ? acc_t<In>(out) + sum : sum);
+    }
+  }
+}
+
+template <int kCols, class In, class Out>
+HWY_INLINE void dot_column_block(const Gemm<In, Out>& g, int64_t j) {
+  int64_t i = 0;
+  for (; i + 4 <= g.m; i += 4) dot_block<4, kCols>(g, i, j);
+  for (; i + 2 <= g.m; i += 2) dot_block<2, kCols>(g, i, j);
+  for (; i < g.m; ++i) dot_block<1, kCols>(g, i, j);
+}
+
+template <class In, class Out>
+void dot_rows_of(const Gemm<In, Out>& g) {
+  int64_t j = 0;
+  for (; j + 4 <= g.n; j += 4) dot_column_block<4>(g, j);
+  for (; j < g.n; ++j) dot_column_block<1>(g, j);
+}
+void dot_rows_f32(const Gemm<float, float>& g) { dot_rows_of(g); }
+void dot_rows_bf16(const Gemm<bf16, bf16>& g) { dot_rows_of(g); }
+void dot_rows_bf16_f32(const Gemm<bf16, float>& g) { dot_rows_of(g); }
+
+// kRows rows of A by one panel of B: [k][width], width at most two vectors.
+template <int kRows>
+HWY_INLINE void f64_block(const Gemm<double, double>& g, const double* panel, int64_t i,
+                          int64_t j) {
+  const int64_t step = lanes<double>();
+  const int64_t row_step = g.transpose_a ? 1 : g.lda;
+  const int64_t k_step = g.transpose_a ? g.lda : 1;
+  const double* a = g.a + i * row_step;
+  Vec<double> sums[kRows][2];
+  for (auto& row : sums) row[0] = row[1] = set<double>(0);
+  for (int64_t p = 0; p < g.k; ++p) {
+    const auto b0 = load(panel + p * 2 * step);
+    const auto b1 = load(panel + p * 2 * step + step);
+    for (int r = 0; r < kRows; ++r) {
+      const auto v = set<double>(a[r * row_step + p * k_step]);
+      sums[r][0] = hn::MulAdd(v, b0, sums[r][0]);
+      sums[r][1] = hn::MulAdd(v, b1, sums[r][1]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int half = 0; half < 2; ++half) {
+      const int64_t at = j + half * step;
+      const int64_t n = std::min(step, g.n - at);
+      if (n <= 0) continue;
+      auto sum = sums[r][half];
+      if (g.bias != nullptr) sum = hn::Add(sum, load_up_to(g.bias + at, n));
+      write_up_to(g.c + (i + r) * g.ldc + at, sum, n, g.accumulate);
+    }
+  }
+}
+
+void gemm_f64_loops(const Gemm<double, double>& g) {
+  const int64_t width = 2 * lanes<double>();
+  std::vector<double> panel(static_cast<size_t>(g.k * width));
+  for (int64_t j = 0; j < g.n; j += width) {
+    const int64_t columns = std::min(width, g.n - j);
+    std::fill(panel.begin(), panel.end(), 0.0);
+    for (int64_t p = 0; p < g.k; ++p) {
+      for (int64_t c = 0; c < columns; ++c) {
+        panel[p * width + c] = g.transpose_b ? g.b[(j + c) * g.ldb + p] : g.b[p * g.ldb + j + c];
+      }
+    }
+    int64_t i = 0;
+    for (; i + 4 <= g.m; i += 4) f64_block<4>(g, panel.data(), i, j);
+    for (; i < g.m; ++i) f64_block<1>(g, panel.data(), i, j);
+  }
+}
+
+void widen_rows(const bf16* from, int64_t ld, int64_t rows, int64_t cols, float* to) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for_each_vector<bf16>(cols, [&](int64_t c, int64_t n) HWY_ATTR {
+      store_up_to(to + r * cols + c, load_up_to(from + r * ld + c, n), n);
+    });
+  }
+}
+
+template <class In, class Out>
+HWY_INLINE void write_sums_of(const float* sums, const Gemm<In, Out>& g) {
+  for (int64_t r = 0; r < g.m; ++r) {
+    for_each_vector<Out>(g.n, [&](int64_t c, int64_t n) HWY_ATTR {
+      auto sum = load_up_to(sums + r * g.n + c, n);
+      if (g.bias != nullptr) sum = hn::Add(sum, load_up_to(g.bias + c, n));
+      write_up_to(g.c + r * g.ldc + c, sum, n, g.accumulate);
+    });
+  }
+}
+void write_sums_f32(const float* sums, const Gemm<float, float>& g) { write_sums_of(sums, g); }
+void write_sums_bf16(const float* sums, const Gemm<bf16, bf16>& g) { write_sums_of(sums, g); }
+void write_sums_bf16_f32(const float* sums, const Gemm<bf16, float>& g) { write_sums_of(sums, g); }
+
+}  // namespace tephra::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tephra::cpu {
+namespace {
+HWY_EXPORT(dot_rows_f32);
+HWY_EXPORT(dot_rows_bf16);
+HWY_EXPORT(dot_rows_bf16_f32);
+HWY_EXPORT(gemm_f64_loops);
+HWY_EXPORT(widen_rows);
+HWY_EXPORT(write_sums_f32);
+HWY_EXPORT(write_sums_bf16);
+HWY_EXPORT(write_sums_bf16_f32);
+}  // namespace
+
+template <>
+void dot_rows(const Gemm<float, float>& g) {
+  HWY_DYNAMIC_DISPATCH(dot_rows_f32)(g);
+}
+template <>
+void dot_rows(const Gemm<bf16, bf16>& g) {
+  HWY_DYNAMIC_DISPATCH(dot_rows_bf16)(g);
+}
+template <>
+void dot_rows(const Gemm<bf16, float>& g) {
+  HWY_DYNAMIC_DISPATCH(dot_rows_bf16_f32)(g);
+}
+
+void gemm_f64(const Gemm<double, double>& g) { HWY_DYNAMIC_DISPATCH(gemm_f64_loops)(g); }
+
+void widen(const bf16* from, int64_t ld, int64_t rows, int64_t cols, float* to) {
+  HWY_DYNAMIC_DISPATCH(widen_rows)(from, ld, rows, cols, to);
+}
+
+template <>
+void write_sums(const float* sums, const Gemm<float, float>& g) {
+  HWY_DYNAMIC_DISPATCH(write_sums_f32)(sums, g);
+}
+template <>
+void write_sums(const float* sums, const Gemm<bf16, bf16>& g) {
+  HWY_DYNAMIC_DISPATCH(write_sums_bf16)(sums, g);
+}
+template <>
+void write_sums(const float* sums, const Gemm<bf16, float>& g) {
+  HWY_DYNAMIC_DISPATCH(write_sums_bf16_f32)(sums, g);
+}
+
+}  // namespace tephra::cpu
+#endif

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products against a naive loop, and the promises of gemm.h about bits.
+#include "tephra/device/cpu/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "tephra/base/parallel.h"
+
+namespace tephra::cpu {
+namespace {
+
+// Numbers in [-1, 1) with all their bits used, so that another order of a sum gives other bits.
+template <class T>
+std::vector<T> numbers(int64_t count, uint32_t seed) {
+  std::vector<T> values;
+  uint32_t state = seed * 2654435761u + 1;
+  for (int64_t i = 0; i < count; ++i) {
+    state = state * 1664525u + 1013904223u;
+    values.push_back(T(static_cast<int32_t>(state) / 2147483648.0));
+  }
+  return values;
+}
+
+// A product with its operands; rows are `gap` elements longer than they need to be.
+template <class In, class Out>
+struct Product {
+  std::vector<In> a, b, bias;
+  std::vector<Out> c;
+  Gemm<In, Out> g;
+
+  Product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, int64_t gap = 0) {
+    const int64_t lda = (ta ? m : k) + gap, ldb = (tb ? k : n) + gap, ldc = n + gap;
+    a = numbers<In>((ta ? k : m) * lda + 1, 1);
+    b = numbers<In>((tb ? n : k) * ldb + 1, 2);
+    c = numbers<Out>(m * ldc + 1, 3);
+    bias = numbers<In>(n + 1, 4);
+    g = {m, n, k, a.data(), lda, ta, b.data(), ldb, tb, c.data(), ldc};
+  }
+};
+
+double tolerance(double) { return 1e-13; }
+double tolerance(float) { return 2e-6; }
+double tolerance(bf16) { return 4e-3; }
+
+template <class In, class Out>
+void expect_naive(Product<In, Out> p) {
+  const Gemm<In, Out>& g = p.g;
+  const std::vector<Out> before = p.c;
+  gemm(Gemm<In, Out>(g));
+  for (int64_t i = 0; i < g.m; ++i) {
+    for (int64_t j = 0; j < g.ldc; ++j) {
+      const auto at = static_cast<size_t>(i * g.ldc + j);
+      if (j >= g.n) {
+        ASSERT_EQ(double(p.c[at]), double(before[at])) << "wrote past the end of row " << i;
+        continue;
+      }
+      double sum = (g.accumulate ? double(before[at]) : 0) + (g.bias ? double(g.bias[j]) : 0);
+      double size = std::abs(sum) + 1;
+      for (int64_t q = 0; q < g.k; ++q) {
+        const double t = double(g.transpose_a ? g.a[q * g.lda + i] : g.a[i * g.lda + q]) *
+                         double(g.transpose_b ? g.b[j * g.ldb + q] : g.b[q * g.ldb + j]);
+        sum += t;
+        size += std::abs(t);
+      }
+      ASSERT_NEAR(double(p.c[at]), sum, tolerance(Out()) * size)
+          << g.m << " x " << g.n << " x " << g.k << (g.transpose_a ? " T" : " N")
+          << (g.transpose_b ? "T" : "N") << " at " << i << ", " << j;
+    }
+  }
+}
+
+template <class In, class Out>
+void expect_naive_everywhere() {
+  constexpr int64_t kSizes[][3] = {{1, 1, 1},    {1, 67, 129},  {3, 5, 7},      {15, 33, 40},
+                                   {16, 16, 16}, {17, 1, 9},    {64, 130, 0},   {0, 4, 5},
+                                   {4, 0, 5},    {133, 70, 31}, {529, 513, 20}, {33, 31, 2100}};
+  for (const auto& [m, n, k] : kSizes) {
+    for (const int flags : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}) {
+      Product<In, Out> p(m, n, k, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0 ? 3 : 0);
+      p.g.accumulate = (flags & 8) != 0;
+      if ((flags & 4) != 0) p.g.bias = p.bias.data();
+      expect_naive(std::move(p));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(Gemm, MatchesTheNaiveLoopInF64) { expect_naive_everywhere<double, double>(); }
+TEST(Gemm, MatchesTheNaiveLoopInF32) { expect_naive_everywhere<float, float>(); }
+TEST(Gemm, MatchesTheNaiveLoopInBf16) { expect_naive_everywhere<bf16, bf16>(); }
+TEST(Gemm, MatchesTheNaiveLoopFromBf16ToF32) { expect_naive_everywhere<bf16, float>(); }
+
+template <class T>
+bool same(const std::vector<T>& x, const std::vector<T>& y) {
+  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
+}
+
+template <class In, class Out>
+void expect_same_bits_on_any_thread_count() {
+  for (const auto& [m, n, k] : {std::tuple{700, 1100, 65}, {9, 700, 300}, {300, 40, 1500}}) {
+    for (const int form : {0, 1, 2, 3}) {
+      std::vector<Out> one;
+      for (const int threads : {1, 2, 3, 8, 16}) {
+        set_num_threads(threads);
+        Product<In, Out> p(m, n, k, (form & 1) != 0, (form & 2) != 0);
+        p.g.accumulate = true;
+        gemm(p.g);
+        if (threads == 1) one = p.c;
+        EXPECT_TRUE(same(one, p.c)) << threads << " threads, form " << form << ", m " << m;
+      }
+    }
+  }
+  set_num_threads(2);
+}
+
+TEST(Gemm, GivesTheSameBitsOnAnyNumberOfThreads) {
+  expect_same_bits_on_any_thread_count<double, double>();
+  expect_same_bits_on_any_thread_count<float, float>();
+  expect_same_bits_on_any_thread_count<bf16, float>();
+}
+
+// Rows [first, first + m) of x W^T, computed on their own.
+template <class In, class Out>
+std::vector<Out> rows_alone(const Product<In, Out>& whole, int64_t first, int64_t m,
+                            bool of_large_batch = false) {
+  Gemm<In, Out> g = whole.g;
+  std::vector<Out> c(static_cast<size_t>(m * g.n));
+  g.a += first * g.lda;
+  g.m = m;
+  g.c = c.data();
+  g.of_large_batch = of_large_batch;
+  gemm(g);
+  return c;
+}
+
+template <class In, class Out>
+void expect_rows_do_not_depend_on_their_neighbours() {
+  for (const int64_t n : {int64_t{70}, int64_t{700}}) {
+    Product<In, Out> large(529, n, 2000, false, true);
+    gemm(large.g);
+    for (const int64_t m : {1, 3, 16, 17, 31, 257, 513, 528}) {
+      const int64_t first = (529 - m) / 2;
+      const std::vector<Out> alone = rows_alone(large, first, m, true);
+      EXPECT_EQ(std::memcmp(alone.data(), large.c.data() + first * n, alone.size() * sizeof(Out)),
+                0)
+          << m << " rows of many, n " << n;
+    }
+    Product<In, Out> small(15, n, 2000, false, true);
+    gemm(small.g);
+    for (const int64_t m : {1, 2, 4, 7}) {
+      const std::vector<Out> alone = rows_alone(small, 5, m);
+      EXPECT_EQ(std::memcmp(alone.data(), small.c.data() + 5 * n, alone.size() * sizeof(Out)), 0)
+          << m << " rows of few, n " << n;
+    }
+  }
+}
+
+TEST(Gemm, ARowDoesNotDependOnItsNeighbours) {
+  expect_rows_do_not_depend_on_their_neighbours<double, double>();
+  expect_rows_do_not_depend_on_their_neighbours<float, float>();
+  expect_rows_do_not_depend_on_their_neighbours<bf16, bf16>();
+}
+
+TEST(Gemm, SeveralProductsAreTheSameAsOneByOne) {
+  std::vector<Product<float, float>> alone, together;
+  for (const auto& [m, n, k] :
+       {std::tuple{300, 520, 64}, {0, 520, 64}, {40, 520, 64}, {7, 3, 0}, {700, 9, 5}}) {
+    alone.emplace_back(m, n, k, false, false);
+    together.emplace_back(m, n, k, false, false);
+  }
+  std::vector<Gemm<float, float>> list;
+  for (const auto& p : together) list.push_back(p.g);
+  gemm(std::span<const Gemm<float, float>>(list));
+  for (size_t i = 0; i < alone.size(); ++i) {
+    gemm(alone[i].g);
+    EXPECT_TRUE(same(alone[i].c, together[i].c)) << "product " << i;
+  }
+}
+
+}  // namespace
+}  // namespace tephra::cpu
