@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/ops/linear.h"
+
+#include "tephra/autograd/tape.h"
+#include "tephra/device/launch.h"
+
+namespace tephra {
+namespace {
+
+void check(const Tensor& x, const Tensors& weights, const Tensors& biases) {
+  require(x.ndim() == 2, "linear: x must be [tokens, width], got {}", x.shape());
+  require(!weights.empty(), "linear: expected at least one weight");
+  require(biases.size() == weights.size(), "linear: expected one bias per weight ({}), got {}",
+          weights.size(), biases.size());
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const Tensor &w = weights[i], &b = biases[i];
+    require(w.ndim() == 2 && w.cols() == x.cols(),
+            "linear: weight must be [out, {}] to match the last axis of x {}, got {}", x.cols(),
+            x.shape(), w.shape());
+    require(w.dtype() == x.dtype(), "linear: weight is {}, x is {}", w.dtype(), x.dtype());
+    if (!b.defined()) continue;
+    require(b.shape() == Shape{w.rows()}, "linear: bias must be [{}] to match weight {}, got {}",
+            w.rows(), w.shape(), b.shape());
+    require(b.dtype() == x.dtype(), "linear: bias is {}, x is {}", b.dtype(), x.dtype());
+  }
+}
+
+Tensor forward(const Tensor& x, const Tensors& weights, const Tensors& biases, DType dtype) {
+  check(x, weights, biases);
+  int64_t out = 0;
+  for (const Tensor& w : weights) out += w.rows();
+  Tensor y({x.rows(), out}, dtype, x.device());
+  launch(x.device(), "linear", kernel::Linear{x, weights, biases, y});
+  return y;
+}
+
+// Inputs on the tape: x, then the weights, then as many biases.
+Tensors inputs_of(const Tensor& x, const Tensors& weights, const Tensors& biases) {
+  Tensors inputs{x};
+  inputs.insert(inputs.end(), weights.begin(), weights.end());
+  inputs.insert(inputs.end(), biases.begin(), biases.end());
+  return inputs;
+}
+
+// saved: x, then the weights.
+void backward(const Tensors& saved, const Tensors& dy, GradSink& sink) {
+  const size_t count = saved.size() - 1;
+  GradTarget dx, none;
+  if (sink.wants(0)) dx = sink.target(0);
+  int64_t column = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const Tensor& weight = saved[1 + i];
+    const size_t w = 1 + i, b = 1 + count + i;
+    const GradTarget dw = sink.wants(w) ? sink.target(w) : none;
+    const GradTarget db = sink.wants(b) ? sink.target(b) : none;
+    const int64_t end = column + weight.rows();
+    launch(
+        weight.device(), "linear",
+        kernel::LinearGrad{dy[0].column_view(column, end), saved[0], weight, dx.grad,
+                           dx.accumulate || i > 0, dw.grad, dw.accumulate, db.grad, db.accumulate});
+    column = end;
+  }
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensors& weights, const Tensors& biases) {
+  if (biases.empty() && !weights.empty()) {
+    return linear(x, weights, Tensors(weights.size()));
+  }
+  Tensor y = forward(x, weights, biases, x.dtype());
+
+  Tensors saved{x};
+  saved.insert(saved.end(), weights.begin(), weights.end());
+  record({.name = "linear",
+          .op_class = OpClass::linear,
+          .inputs = inputs_of(x, weights, biases),
+          .saved = std::move(saved)},
+         {&y}, backward,
+         [count = static_cast<int64_t>(weights.size())](const Tensors& in) -> Tensors {
+           return {linear(in[0], Tensors(in.begin() + 1, in.begin() + 1 + count),
+                          Tensors(in.begin() + 1 + count, in.end()))};
+         });
+  return y;
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return linear(x, Tensors{weight}, Tensors{bias});
+}
+
+Tensor linear_acc(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return forward(x, {weight}, {bias}, acc_dtype(x.dtype()));
+}
+
+}  // namespace tephra

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// y = x W^T + b, the projection every layer is made of.
+#pragma once
+
+#include "tephra/core/tensor.h"
+
+namespace tephra {
+
+// x [N, in], weight [out, in], bias [out] or undefined; y [N, out] in x's dtype.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+// Several weights side by side: y = x [W1; W2; ...]^T. `biases` is empty or has one per weight,
+// undefined for none.
+Tensor linear(const Tensor& x, const Tensors& weights, const Tensors& biases);
+
+// The same as the first with y in the acc dtype (f32 logits of a bf16 model). For inference: it is
+// not recorded.
+Tensor linear_acc(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+namespace kernel {
+
+struct Linear {
+  const Tensor& x;         // [N, in]
+  const Tensors& weights;  // [out, in] each
+  const Tensors& biases;   // [out] or undefined, one per weight
+  Tensor& y;               // [N, sum of out], x's dtype or its acc dtype
+
+  void on_cpu() const;
+};
+
+// The gradients of one of the weights, and its part of dx.
+struct LinearGrad {
+  Tensor dy;  // [N, out], this weight's columns
+  const Tensor& x;
+  const Tensor& weight;
+  Tensor dx;  // undefined when not wanted, as the next two
+  bool accumulate_dx;
+  Tensor dweight;  // acc dtype
+  bool accumulate_dweight;
+  Tensor dbias;  // acc dtype
+  bool accumulate_dbias;
+
+  void on_cpu() const;
+};
+
+}  // namespace kernel
+}  // namespace tephra

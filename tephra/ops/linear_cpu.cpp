@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/ops/linear.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tephra/ops/linear_cpu.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "tephra/device/cpu/gemm.h"
+#include "tephra/device/cpu/row_sums.h"
+#include "tephra/device/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tephra::kernel::HWY_NAMESPACE {
+
+using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this
+                                      // target
+
+void bias_gradient(const LinearGrad& k) {
+  visit_float(k.dy.dtype(), [&]<class T>() HWY_ATTR {
+    using Acc = acc_t<T>;
+    const int64_t width = k.dy.cols();
+    cpu::sum_rows<Acc>(k.dy.rows(), width, k.dbias.data<Acc>(), k.accumulate_dbias,
+                       [&](int64_t begin, int64_t end, Acc* sums) HWY_ATTR {
+                         for (int64_t r = begin; r < end; ++r) {
+                           const T* dy = k.dy.row<T>(r);
+                           for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+                             write_up_to(sums + c, load_up_to(dy + c, n), n, true);
+                           });
+                         }
+                       });
+  });
+}
+
+}  // namespace tephra::kernel::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tephra::kernel {
+namespace {
+
+HWY_EXPORT(bias_gradient);
+
+template <class T, class Out>
+void forward(const Linear& k) {
+  std::vector<cpu::Gemm<T, Out>> products;
+  int64_t column = 0;
+  for (size_t i = 0; i < k.weights.size(); ++i) {
+    const Tensor &w = k.weights[i], &b = k.biases[i];
+    products.push_back({.m = k.x.rows(),
+                        .n = w.rows(),
+                        .k = k.x.cols(),
+                        .a = k.x.data<T>(),
+                        .lda = k.x.row_stride(),
+                        .transpose_a = false,
+                        .b = w.data<T>(),
+                        .ldb = w.row_stride(),
+                        .transpose_b = true,
+                        .c = k.y.data<Out>() + column,
+                        .ldc = k.y.row_stride(),
+                        .bias = b ? b.data<T>() : nullptr});
+    column += w.rows();
+  }
+  cpu::gemm(std::span<const cpu::Gemm<T, Out>>(products));
+}
+
+// dx = dy W
+template <class T>
+void input_gradient(const LinearGrad& k) {
+  cpu::gemm(cpu::Gemm<T, T>{.m = k.dy.rows(),
+                            .n = k.x.cols(),
+                            .k = k.dy.cols(),
+                            .a = k.dy.data<T>(),
+                            .lda = k.dy.row_stride(),
+                            .transpose_a = false,
+                            .b = k.weight.data<T>(),
+                            .ldb = k.weight.row_stride(),
+                            .transpose_b = false,
+                            .c = k.dx.data<T>(),
+                            .ldc = k.dx.row_stride(),
+                            .accumulate = k.accumulate_dx});
+}
+
+// dW = dy^T x
+template <class T>
+void weight_gradient(const LinearGrad& k) {
+  using Acc = acc_t<T>;
+  cpu::gemm(cpu::Gemm<T, Acc>{.m = k.dy.cols(),
+                              .n = k.x.cols(),
+                              .k = k.dy.rows(),
+                              .a = k.dy.data<T>(),
+                              .lda = k.dy.row_stride(),
+                              .transpose_a = true,
+                              .b = k.x.data<T>(),
+                              .ldb = k.x.row_stride(),
+                              .transpose_b = false,
+                              .c = k.dweight.data<Acc>(),
+                              .ldc = k.dweight.row_stride(),
+                              .accumulate = k.accumulate_dweight});
+}
+
+}  // namespace
+
+void Linear::on_cpu() const {
+  visit_float(x.dtype(), [&]<class T>() {
+    if (y.dtype() == x.dtype()) return forward<T, T>(*this);
+    forward<T, acc_t<T>>(*this);
+  });
+}
+
+void LinearGrad::on_cpu() const {
+  visit_float(x.dtype(), [&]<class T>() {
+    if (dx) input_gradient<T>(*this);
+    if (dweight) weight_gradient<T>(*this);
+    if (dbias) HWY_DYNAMIC_DISPATCH(bias_gradient)(*this);
+  });
+}
+
+}  // namespace tephra::kernel
+#endif
