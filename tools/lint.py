@@ -38,7 +38,7 @@ def fingerprint(path, command):
 def lint(path, build):
     done = subprocess.run(["clang-tidy", "-p", str(build), "--quiet", *EXTRA, str(path)],
                           capture_output=True, text=True, check=False)
-    return done.returncode == 0, done.stdout + ("" if done.returncode == 0 else done.stderr)
+    return done.returncode == 0, done.stdout or done.stderr
 
 
 def main():
