@@ -27,7 +27,8 @@ ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, DType dtype, De
     if (!buffer) total += align(specs_[i].shape.numel());
   }
   flat_values_ = zeros({total}, dtype, device, Purpose::weights);
-  if (with_gradients) flat_gradients_ = zeros({total}, acc_dtype(dtype), device, Purpose::gradients);
+  if (with_gradients)
+    flat_gradients_ = zeros({total}, acc_dtype(dtype), device, Purpose::gradients);
 
   const auto view_of = [&](const Tensor& flat, size_t i) {
     return flat.view({total, 1})

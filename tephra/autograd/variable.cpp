@@ -31,10 +31,9 @@ GradTarget target_of(Variable& root, ColumnRange range) {
   const bool whole = range.begin == 0 && range.end == root.shape.cols();
   const Tensor part = whole ? root.grad : root.grad.column_view(range.begin, range.end);
 
-  const bool untouched =
-      std::none_of(root.written.begin(), root.written.end(), [&](const ColumnRange& w) {
-        return w.begin < range.end && range.begin < w.end;
-      });
+  const bool untouched = std::none_of(
+      root.written.begin(), root.written.end(),
+      [&](const ColumnRange& w) { return w.begin < range.end && range.begin < w.end; });
   if (untouched) {
     root.written.push_back(range);
     return {part, false};

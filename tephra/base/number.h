@@ -15,7 +15,7 @@ struct bf16 {
 
   bf16() = default;
   template <class Number>
-    requires std::is_arithmetic_v<Number>
+  requires std::is_arithmetic_v<Number>
   explicit bf16(Number value) : bits(round(static_cast<float>(value))) {}
   operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
   bool operator==(const bf16& other) const = default;

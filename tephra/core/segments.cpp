@@ -58,8 +58,7 @@ KeyRanges causal_ranges(const Segments& segments, int64_t window) {
   const int32_t* start = segments.start_N.data<int32_t>();
   for (int32_t i = 0; i < n; ++i) {
     const int64_t oldest = window > 0 ? i + 1 - window : 0;
-    ranges.first_N.data<int32_t>()[i] =
-        static_cast<int32_t>(std::max<int64_t>(start[i], oldest));
+    ranges.first_N.data<int32_t>()[i] = static_cast<int32_t>(std::max<int64_t>(start[i], oldest));
     ranges.last_N.data<int32_t>()[i] = i + 1;
   }
   return ranges;

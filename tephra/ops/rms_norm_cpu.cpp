@@ -15,7 +15,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace tephra::kernel::HWY_NAMESPACE {
 
-using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this target
+using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this
+                                      // target
 
 constexpr int64_t kRows = 32;  // per piece of work
 
@@ -77,19 +78,19 @@ template <class T>
 void weight_gradient(const RmsNormGrad& k) {
   using Acc = acc_t<T>;
   const int64_t width = k.x.cols();
-  cpu::sum_rows<Acc>(
-      k.x.rows(), width, k.dweight.data<Acc>(), k.accumulate_dweight,
-      [&](int64_t begin, int64_t end, Acc* sums) HWY_ATTR {
-        for (int64_t r = begin; r < end; ++r) {
-          const T* x = k.x.row<T>(r);
-          const T* dy = k.dy.row<T>(r);
-          const auto s = set<T>(k.rstd.data<Acc>()[r]);
-          for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
-            const auto t = hn::Mul(hn::Mul(load_up_to(x + c, n), s), load_up_to(dy + c, n));
-            write_up_to(sums + c, t, n, true);
-          });
-        }
-      });
+  cpu::sum_rows<Acc>(k.x.rows(), width, k.dweight.data<Acc>(), k.accumulate_dweight,
+                     [&](int64_t begin, int64_t end, Acc* sums) HWY_ATTR {
+                       for (int64_t r = begin; r < end; ++r) {
+                         const T* x = k.x.row<T>(r);
+                         const T* dy = k.dy.row<T>(r);
+                         const auto s = set<T>(k.rstd.data<Acc>()[r]);
+                         for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+                           const auto t =
+                               hn::Mul(hn::Mul(load_up_to(x + c, n), s), load_up_to(dy + c, n));
+                           write_up_to(sums + c, t, n, true);
+                         });
+                       }
+                     });
 }
 
 void backward(const RmsNormGrad& k) {

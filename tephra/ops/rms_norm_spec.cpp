@@ -28,10 +28,11 @@ Tensors naive(const Tensors& in) {
 }
 
 OpCase rms_norm_case(const std::string& name, int64_t rows, int64_t width, double scale = 1) {
-  return {.name = name,
-          .inputs = {{.shape = {rows, width}, .scale = scale}, InputSpec::parameter({width}, 1, 0.2)},
-          .run = run,
-          .naive = naive};
+  return {
+      .name = name,
+      .inputs = {{.shape = {rows, width}, .scale = scale}, InputSpec::parameter({width}, 1, 0.2)},
+      .run = run,
+      .naive = naive};
 }
 
 }  // namespace

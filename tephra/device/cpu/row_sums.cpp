@@ -33,8 +33,7 @@ void sum_rows(int64_t rows, int64_t width, Acc* out, bool accumulate,
   });
 }
 
-template void sum_rows(int64_t, int64_t, float*, bool,
-                       FunctionRef<void(int64_t, int64_t, float*)>);
+template void sum_rows(int64_t, int64_t, float*, bool, FunctionRef<void(int64_t, int64_t, float*)>);
 template void sum_rows(int64_t, int64_t, double*, bool,
                        FunctionRef<void(int64_t, int64_t, double*)>);
 

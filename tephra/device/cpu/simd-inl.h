@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What our CPU kernels add to Highway: loads and stores that widen bf16 to float and cope with the
-// last few elements of a row. Included once per instruction set (see docs/adding-an-op.md), hence no
-// ordinary include guard.
+// last few elements of a row. Included once per instruction set (see docs/adding-an-op.md), hence
+// no ordinary include guard.
 #if defined(TEPHRA_DEVICE_CPU_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TEPHRA_DEVICE_CPU_SIMD_INL_H_
 #undef TEPHRA_DEVICE_CPU_SIMD_INL_H_
