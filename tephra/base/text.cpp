@@ -56,10 +56,17 @@ bool is_utf8(std::string_view text) {
 }
 
 std::string clipped(std::string_view text, size_t max_bytes) {
-  if (text.size() <= max_bytes) return std::string(text);
-  size_t end = max_bytes > 3 ? max_bytes - 3 : 0;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return std::string(text.substr(0, end)) + "...";
+  size_t end = text.size();
+  if (end > max_bytes) {
+    end = max_bytes > 3 ? max_bytes - 3 : 0;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  }
+  std::string result(text.substr(0, end));
+  for (char& c : result) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  if (end < text.size()) result += "...";
+  return result;
 }
 
 // Optimal string alignment: three rows of the usual table, for the swap looks back two.

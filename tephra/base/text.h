@@ -19,7 +19,8 @@ std::vector<std::string_view> split(std::string_view text, char separator);  // 
 size_t utf8_sequence(std::string_view text);
 bool is_utf8(std::string_view text);
 
-// At most `max_bytes`, cut between UTF-8 sequences and marked with "..." when cut.
+// For messages that quote a file: at most `max_bytes`, cut between UTF-8 sequences and marked with
+// "..." when cut; control characters, which could command a terminal, become '?'.
 std::string clipped(std::string_view text, size_t max_bytes);
 
 // Insertions, deletions, replacements and swaps of neighbours that turn one into the other.

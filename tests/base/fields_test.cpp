@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tephra/base/json.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/error_of.h"
 
 namespace tephra {
 namespace {

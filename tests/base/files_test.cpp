@@ -10,7 +10,8 @@
 
 #include <thread>
 
-#include "tests/support/temp_folder.h"
+#include "tests/support/error_of.h"
+#include "tests/support/scratch.h"
 
 namespace tephra {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 using Names = std::vector<std::string>;
 
 TEST(Files, ReadWhatWasWritten) {
-  const TempFolder folder;
+  const Scratch folder;
   std::string text(100000, 'x');
   text[5] = '\0';
   write_file(folder / "a", text);
@@ -31,7 +32,7 @@ TEST(Files, ReadWhatWasWritten) {
 }
 
 TEST(Files, ErrorsNameThePath) {
-  const TempFolder folder;
+  const Scratch folder;
   const std::string missing = (folder / "missing").string(), here = folder.path().string();
   const auto expect = [](FunctionRef<void()> call, Fault fault, const std::string& what) {
     const Error error = error_of(call);
@@ -61,14 +62,14 @@ TEST(Files, ErrorsNameThePath) {
 }
 
 TEST(Files, MakeFoldersWithTheirParents) {
-  const TempFolder folder;
+  const Scratch folder;
   make_writable_folder(folder / "a/b/c");
   make_writable_folder(folder / "a/b/c");
   require_folder(folder / "a/b/c", "a folder");
 }
 
 TEST(MappedFile, ShowsTheBytesEvenAfterTheFileIsGone) {
-  const TempFolder folder;
+  const Scratch folder;
   write_file(folder / "a", "hello");
   const auto file = MappedFile::open(folder / "a");
   write_file(folder / "a", "other text");  // replaced by rename: the mapping keeps the old bytes
@@ -78,13 +79,13 @@ TEST(MappedFile, ShowsTheBytesEvenAfterTheFileIsGone) {
 }
 
 TEST(MappedFile, OfAnEmptyFileIsEmpty) {
-  const TempFolder folder;
+  const Scratch folder;
   write_file(folder / "a", "");
   EXPECT_TRUE(MappedFile::open(folder / "a")->bytes().empty());
 }
 
 TEST(AtomicFile, AppearsOnlyWhenCommitted) {
-  const TempFolder folder;
+  const Scratch folder;
   {
     AtomicFile file(folder / "a");
     file.write("first ");
@@ -98,7 +99,7 @@ TEST(AtomicFile, AppearsOnlyWhenCommitted) {
 }
 
 TEST(AtomicFile, LeavesNothingWithoutCommit) {
-  const TempFolder folder;
+  const Scratch folder;
   write_file(folder / "old", "old");
   {
     AtomicFile one(folder / "new"), two(folder / "new"), three(folder / "old");
@@ -131,7 +132,7 @@ class FileSizeLimit {
 };
 
 TEST(AtomicFile, AFailedWriteSaysSoAndLeavesNothing) {
-  const TempFolder folder;
+  const Scratch folder;
   const std::string path = (folder / "a").string();
   const std::string text(1 << 20, 'x');
   const Error error = error_of([&] {
@@ -155,7 +156,7 @@ TEST(AtomicFile, AFailedWriteSaysSoAndLeavesNothing) {
 }
 
 TEST(AtomicFile, AFullDiskSaysSoAndLeavesNothing) {
-  const TempFolder folder;
+  const Scratch folder;
   const std::string disk = folder.path().string();
   if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=64k") != 0) {
     GTEST_SKIP() << "mounting a small disk needs root";
@@ -184,7 +185,7 @@ pid_t in_child(FunctionRef<void()> child) {
 }
 
 TEST(AtomicFile, KilledHalfwayLeavesNoFile) {
-  const TempFolder folder;
+  const Scratch folder;
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t pid = in_child([&] {
@@ -203,7 +204,7 @@ TEST(AtomicFile, KilledHalfwayLeavesNoFile) {
 }
 
 TEST(AtomicFile, KilledAtAnyMomentIsOldOrNewButWhole) {
-  const TempFolder folder;
+  const Scratch folder;
   const std::string a(300000, 'a'), b(200000, 'b');
   write_file(folder / "x", a);
   for (int round = 0; round < 12; ++round) {

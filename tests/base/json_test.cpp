@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-#include "tests/support/temp_folder.h"
+#include "tests/support/error_of.h"
 
 namespace tephra {
 namespace {

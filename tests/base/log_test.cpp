@@ -15,7 +15,7 @@
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 #include "tephra/base/terminal.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/error_of.h"
 
 namespace tephra {
 namespace {

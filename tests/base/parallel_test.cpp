@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/temp_folder.h"
+#include "tests/support/error_of.h"
 
 namespace tephra {
 namespace {

@@ -57,6 +57,7 @@ TEST(Text, ClipsBetweenSequences) {
   EXPECT_EQ(clipped("abcdefg", 6), "abc...");
   EXPECT_EQ(clipped("aé€uvwx", 6), "aé...");
   EXPECT_EQ(clipped("aaé€uvw", 6), "aa...");
+  EXPECT_EQ(clipped(std::string_view("a\x1b[2J\0\n", 7), 9), "a?[2J??");
 }
 
 TEST(Text, CountsEdits) {
