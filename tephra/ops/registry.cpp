@@ -4,6 +4,7 @@
 
 #define TEPHRA_OPS(ROW) \
   ROW(rms_norm)         \
+  ROW(embedding)        \
   ROW(linear)           \
   ROW(depthwise_conv)   \
   ROW(grouped_conv)     \

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of a table by token id.
+#pragma once
+
+#include "tephra/core/tensor.h"
+
+namespace tephra {
+
+// ids_N i32, table [V, H] -> [N, H]. The row `pad_id` gets no gradient from here (-1: no such row).
+Tensor embedding(const Tensor& ids_N, const Tensor& table, int64_t pad_id = -1);
+
+namespace kernel {
+
+struct Embedding {
+  const Tensor& ids;    // [N] i32
+  const Tensor& table;  // [V, H]
+  Tensor& y;            // [N, H]
+
+  void on_cpu() const;
+};
+
+struct EmbeddingGrad {
+  const Tensor& dy;   // [N, H]
+  const Tensor& ids;  // [N] i32
+  int64_t pad_id;
+  Tensor dtable;  // [V, H], acc dtype
+  bool accumulate;
+
+  void on_cpu() const;
+};
+
+}  // namespace kernel
+}  // namespace tephra
