@@ -5,6 +5,9 @@
 #define TEPHRA_OPS(ROW) \
   ROW(rms_norm)         \
   ROW(embedding)        \
+  ROW(dispatch_rows)    \
+  ROW(grouped_linear)   \
+  ROW(combine_rows)     \
   ROW(linear)           \
   ROW(depthwise_conv)   \
   ROW(grouped_conv)     \

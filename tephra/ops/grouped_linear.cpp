@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/ops/grouped_linear.h"
+
+#include "tephra/autograd/tape.h"
+#include "tephra/device/launch.h"
+
+namespace tephra {
+
+Tensor grouped_linear(const Tensor& x, const Tensor& weight, const DispatchPlan& plan) {
+  const int64_t experts = plan.offsets.numel() - 1;
+  require(x.ndim() == 2 && x.rows() == plan.order_N.numel(),
+          "grouped_linear: x must be [{}, width] to match the plan, got {}", plan.order_N.numel(),
+          x.shape());
+  require(weight.ndim() == 3 && weight.dim(0) == experts && weight.cols() == x.cols(),
+          "grouped_linear: weight must be [{}, out, {}] to match the plan and x {}, got {}",
+          experts, x.cols(), x.shape(), weight.shape());
+  require(weight.dtype() == x.dtype(), "grouped_linear: weight is {}, x is {}", weight.dtype(),
+          x.dtype());
+
+  Tensor y({x.rows(), weight.dim(1)}, x.dtype(), x.device());
+  launch(x.device(), "grouped_linear", kernel::GroupedLinear{x, weight, plan.offsets, y});
+
+  record(
+      {.name = "grouped_linear",
+       .op_class = OpClass::experts,
+       .inputs = {x, weight, plan.order_N, plan.offsets},
+       .saved = {x, weight, plan.offsets}},
+      {&y},
+      [](const Tensors& saved, const Tensors& dy, GradSink& sink) {
+        GradTarget dx, dw;
+        if (sink.wants(0)) dx = sink.target(0);
+        if (sink.wants(1)) dw = sink.target(1);
+        launch(dy[0].device(), "grouped_linear",
+               kernel::GroupedLinearGrad{dy[0], saved[0], saved[1], saved[2], dx.grad,
+                                         dx.accumulate, dw.grad, dw.accumulate});
+      },
+      [](const Tensors& in) -> Tensors {
+        return {grouped_linear(in[0], in[1], {in[2], in[3]})};
+      });
+  return y;
+}
+
+}  // namespace tephra
