@@ -20,6 +20,9 @@ namespace {
 
 constexpr int64_t kRows = 64;
 constexpr int64_t kKeys = 512;
+// Fewer rows are padded to so many in a product: below it, the library takes kernels whose sums
+// have another order, and a row's bits would depend on how many neighbours it has.
+constexpr int64_t kLeastRows = 16;
 
 template <class Acc>
 struct RowState {
@@ -61,28 +64,27 @@ class ForwardBlock {
  public:
   using Acc = acc_t<T>;
 
-  ForwardBlock(const Attention& a, const AttentionTile& block, int64_t kv_head)
+  ForwardBlock(const Attention& a, const AttentionTile& block, int64_t kv_head, bool decode_step)
       : a_(a),
         block_(block),
         kv_head_(kv_head),
         dim_(a.head_dim),
-        group_{a.q.cols() / a.k.cols(), dim_, block.row, block.row_end - block.row},
+        group_{a.q.cols() / a.k.cols(), dim_, block.row, block.row_end - block.row, decode_step},
+        product_rows_(decode_step ? group_.rows() : std::max(group_.rows(), kLeastRows)),
         states_(static_cast<size_t>(group_.heads * group_.tokens)) {}
 
   void run() {
     const int64_t widest = std::min(kKeys, block_.key_end - block_.key);
     Tensor owners[5];
-    scores_ = scratch<Acc>(owners[0], group_.rows(), widest + lanes<Acc>());
-    sums_ = scratch<Acc>(owners[1], group_.tokens, group_.heads * dim_);
-    std::fill_n(sums_.data, group_.tokens * sums_.stride, Acc(0));
-    Acc *wide_q = nullptr, *wide_k = nullptr, *wide_v = nullptr;
+    scores_ = scratch<Acc>(owners[0], product_rows_, widest + lanes<Acc>());
+    sums_ = scratch<Acc>(owners[1], product_rows_, group_.width());
+    std::fill_n(sums_.data, product_rows_ * sums_.stride, Acc(0));
+    const Matrix<const Acc> q = queries(owners[2]);
+    Acc *wide_k = nullptr, *wide_v = nullptr;
     if constexpr (!std::is_same_v<T, Acc>) {
-      wide_q = scratch<Acc>(owners[2], group_.tokens, group_.heads * dim_).data;
       wide_k = scratch<Acc>(owners[3], widest, dim_).data;
       wide_v = scratch<Acc>(owners[4], widest, dim_).data;
     }
-    const auto q = operand<T>(a_.q, block_.row, group_.tokens, kv_head_ * group_.heads * dim_,
-                              group_.heads * dim_, wide_q);
     for (int64_t key = block_.key; key < block_.key_end; key += kKeys) {
       const int64_t keys = std::min(kKeys, block_.key_end - key);
       const auto k = operand<T>(a_.k, key, keys, kv_head_ * dim_, dim_, wide_k);
@@ -93,10 +95,21 @@ class ForwardBlock {
   }
 
  private:
+  Matrix<const Acc> queries(Tensor& owner) {
+    const int64_t column = kv_head_ * group_.width();
+    if (std::is_same_v<T, Acc> && product_rows_ == group_.rows()) {
+      return operand<T>(a_.q, block_.row, group_.tokens, column, group_.width(), nullptr);
+    }
+    const Matrix<Acc> q = scratch<Acc>(owner, product_rows_, group_.width());
+    widen<T>(a_.q, block_.row, group_.tokens, column, group_.width(), q.data);
+    std::fill(q.data + group_.tokens * q.stride, q.data + product_rows_ * q.stride, Acc(0));
+    return {q.data, q.stride};
+  }
+
   void add_keys(int64_t i, Matrix<const Acc> q, Matrix<const Acc> k, Matrix<const Acc> v,
                 int64_t key, int64_t keys) {
     const Matrix<Acc> sums = group_.at(sums_, i);
-    multiply<Acc>(group_.rows(), keys, dim_, group_.at(q, i), false, k, true, scores_, false);
+    multiply<Acc>(product_rows_, keys, dim_, group_.at(q, i), false, k, true, scores_, false);
     for (int64_t r = 0; r < group_.rows(); ++r) {
       Acc* s = scores_.data + r * scores_.stride;
       const Columns seen = visible(a_.ranges, group_.token(r), key, keys);
@@ -107,7 +120,7 @@ class ForwardBlock {
       const Acc shrink = exponentiate(s, keys, seen, static_cast<Acc>(a_.scale), state(i, r));
       if (shrink != 1) scale_row(sums.data + r * sums.stride, dim_, shrink);
     }
-    multiply<Acc>(group_.rows(), dim_, keys, {scores_.data, scores_.stride}, false, v, false, sums,
+    multiply<Acc>(product_rows_, dim_, keys, {scores_.data, scores_.stride}, false, v, false, sums,
                   true);
   }
 
@@ -138,6 +151,7 @@ class ForwardBlock {
   const AttentionTile block_;
   const int64_t kv_head_, dim_;
   const Group group_;
+  const int64_t product_rows_;
   std::vector<RowState<Acc>> states_;
   Matrix<Acc> scores_, sums_;  // sums: as q, one block of columns per head
 };
@@ -149,8 +163,8 @@ void forward(const Attention& a) {
   visit_float(a.q.dtype(), [&]<class T>() {
     parallel_for(pieces, 1, [&](int64_t piece, int64_t) {
       // From the end: in the causal case the largest blocks, so that small ones fill the gaps.
-      const int64_t b = (pieces - 1 - piece) / kv_heads;
-      ForwardBlock<T>(a, blocks[static_cast<size_t>(b)], piece % kv_heads).run();
+      const auto b = static_cast<size_t>((pieces - 1 - piece) / kv_heads);
+      ForwardBlock<T>(a, blocks[b], piece % kv_heads, is_decode_step(blocks, b)).run();
     });
   });
 }

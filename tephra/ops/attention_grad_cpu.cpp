@@ -17,7 +17,7 @@ namespace tephra::kernel::HWY_NAMESPACE {
 namespace {
 
 constexpr int64_t kRows = 128;
-constexpr int64_t kKeys = 256;
+constexpr int64_t kKeys = 128;
 
 // delta = sum(do * o) - dlse for each query and head.
 template <class T>
@@ -73,10 +73,11 @@ class BackwardTile {
         kv_head_(kv_head),
         dim_(a.head_dim),
         keys_(tile.key_end - tile.key),
-        group_{a.q.cols() / a.k.cols(), dim_, tile.row, tile.row_end - tile.row} {}
+        group_{a.q.cols() / a.k.cols(), dim_, tile.row, tile.row_end - tile.row,
+               tile.row_end - tile.row == 1} {}
 
   void run() {
-    const int64_t width = group_.heads * dim_;
+    const int64_t width = group_.width();
     Tensor owners[6];
     p_ = scratch<Acc>(owners[0], group_.rows(), keys_ + lanes<Acc>());
     ds_ = scratch<Acc>(owners[1], group_.rows(), keys_ + lanes<Acc>());

@@ -47,39 +47,46 @@ Matrix<Acc> scratch(Tensor& owner, int64_t rows, int64_t cols) {
   return {owner.data<Acc>(), cols};
 }
 
-// A block of x in the acc type: in place when x has it, else widened into `buffer` (dense).
+// Copies a block of x into `to` (dense) in the acc type.
+template <class T>
+void widen(const Tensor& x, int64_t row, int64_t rows, int64_t col, int64_t cols, acc_t<T>* to) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* from = x.row<T>(row + r) + col;
+    for_each_vector<T>(cols, [&](int64_t c, int64_t n) HWY_ATTR {
+      store_up_to(to + r * cols + c, load_up_to(from + c, n), n);
+    });
+  }
+}
+
+// A block of x in the acc type: in place when x has it, else widened into `buffer`.
 template <class T>
 Matrix<const acc_t<T>> operand(const Tensor& x, int64_t row, int64_t rows, int64_t col,
                                int64_t cols, acc_t<T>* buffer) {
   if constexpr (std::is_same_v<T, acc_t<T>>) {
     return {x.row<T>(row) + col, x.row_stride()};
   } else {
-    for (int64_t r = 0; r < rows; ++r) {
-      const T* from = x.row<T>(row + r) + col;
-      acc_t<T>* to = buffer + r * cols;
-      for_each_vector<T>(cols, [&](int64_t c, int64_t n)
-                                   HWY_ATTR { store_up_to(to + c, load_up_to(from + c, n), n); });
-    }
+    widen<T>(x, row, rows, col, cols, buffer);
     return {buffer, cols};
   }
 }
 
-// The query heads that share one KV head, over the rows of a tile: `count` matrices of `rows` rows.
-// Heads lie side by side in a token's row, so a single token's heads are one matrix already, and
-// decoding reads each key once for all of them.
+// The query heads that share one KV head, over some tokens: `count` matrices of `rows` rows. Heads
+// lie side by side in a token's row, so a single token's heads are one matrix as they are
+// (`stacked`), and a decode step reads each key once for all of them.
 struct Group {
   int64_t heads, head_dim;
   int64_t first_row, tokens;
+  bool stacked;
 
-  bool stacked() const { return tokens == 1; }
-  int64_t count() const { return stacked() ? 1 : heads; }
-  int64_t rows() const { return stacked() ? heads : tokens; }
-  int64_t token(int64_t r) const { return first_row + (stacked() ? 0 : r); }
-  int64_t head(int64_t matrix, int64_t r) const { return stacked() ? r : matrix; }
+  int64_t width() const { return heads * head_dim; }
+  int64_t count() const { return stacked ? 1 : heads; }
+  int64_t rows() const { return stacked ? heads : tokens; }
+  int64_t token(int64_t r) const { return first_row + (stacked ? 0 : r); }
+  int64_t head(int64_t matrix, int64_t r) const { return stacked ? r : matrix; }
   // Matrix i of a block that holds all the heads.
   template <class Acc>
   Matrix<Acc> at(Matrix<Acc> block, int64_t i) const {
-    return {block.data + i * head_dim, stacked() ? head_dim : block.stride};
+    return {block.data + i * head_dim, stacked ? head_dim : block.stride};
   }
 };
 

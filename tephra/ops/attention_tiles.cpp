@@ -6,9 +6,6 @@
 namespace tephra::kernel {
 namespace {
 
-// Below so many keys a tile costs less than the call that computes it, masked or not.
-constexpr int64_t kSmallSpan = 32;
-
 bool overlap(const AttentionTile& a, const AttentionTile& b) {
   return a.key < b.key_end && b.key < a.key_end;
 }
@@ -21,9 +18,7 @@ AttentionTile joined(const AttentionTile& a, const AttentionTile& b) {
 }
 
 bool belong_together(const AttentionTile& a, const AttentionTile& b) {
-  const AttentionTile both = joined(a, b);
-  return a.key == a.key_end || b.key == b.key_end || overlap(a, b) ||
-         both.key_end - both.key <= kSmallSpan;
+  return a.key == a.key_end || b.key == b.key_end || overlap(a, b);
 }
 
 // Bounds of key blocks, from the lowest key to after the highest: anew where a run of overlapping
@@ -75,6 +70,11 @@ std::vector<AttentionTile> query_blocks(const KeyRanges& ranges, int64_t rows) {
     }
   }
   return blocks;
+}
+
+bool is_decode_step(const std::vector<AttentionTile>& blocks, size_t b) {
+  return blocks[b].row_end - blocks[b].row == 1 && (b == 0 || !overlap(blocks[b - 1], blocks[b])) &&
+         (b + 1 == blocks.size() || !overlap(blocks[b], blocks[b + 1]));
 }
 
 std::vector<std::vector<AttentionTile>> tile_waves(const KeyRanges& ranges, int64_t rows,

@@ -20,6 +20,9 @@ struct AttentionTile {
 // together they would be mostly masked.
 std::vector<AttentionTile> query_blocks(const KeyRanges& ranges, int64_t rows);
 
+// Whether block b is a single query that shares its keys with no neighbour.
+bool is_decode_step(const std::vector<AttentionTile>& blocks, size_t b);
+
 // All pairs, in tiles of at most `rows` x `keys`. Tiles of one wave share neither queries nor keys,
 // so they may run side by side and add to the gradients of both; waves run one after another.
 std::vector<std::vector<AttentionTile>> tile_waves(const KeyRanges& ranges, int64_t rows,

@@ -293,6 +293,38 @@ TEST(AttentionTiles, ComputeLittleMoreThanWhatIsVisible) {
   EXPECT_EQ(tile_pairs(ranges_of({0, 4000, 8000}, {4000, 8000, 8100})), 8100);
 }
 
+// Serving relies on it: what a prefix cache holds is what a longer prompt would compute.
+TEST(Attention, OfATokenDoesNotDependOnTheTokensAroundIt) {
+  constexpr int64_t kTokens = 150, kDim = 16;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor q = normal({kTokens, 4 * kDim}, 1, 1, dtype);
+    const Tensor k = normal({kTokens, 2 * kDim}, 2, 1, dtype);
+    const Tensor v = normal({kTokens, 2 * kDim}, 3, 1, dtype);
+    // Attention of rows [begin, end) that see the keys from `first` on.
+    const auto run = [&](const KeyRanges& ranges, int64_t begin, int64_t end, int64_t first) {
+      return attention(q.slice_rows(begin, end), k.slice_rows(first, end), v.slice_rows(first, end),
+                       ranges, kDim, 0.25);
+    };
+    const Tensor whole = run(causal_ranges(Segments::batch(1, kTokens)), 0, kTokens, 0).o;
+    for (int64_t n = 2; n < kTokens; n += n < 20 ? 1 : 9) {
+      const Tensor prefix = run(causal_ranges(Segments::batch(1, n)), 0, n, 0).o;
+      EXPECT_TRUE(same_bits(prefix, whole.slice_rows(0, n))) << n << " tokens";
+      const auto lengths = std::vector<int64_t>{n, kTokens - n};
+      const Tensor packed = run(causal_ranges(Segments::packed(lengths)), 0, kTokens, 0).o;
+      EXPECT_TRUE(same_bits(packed.slice_rows(0, n), prefix)) << n << " tokens and others";
+      const Tensor second = run(causal_ranges(Segments::batch(1, kTokens - n)), n, kTokens, n).o;
+      if (kTokens - n == 1) continue;  // a token alone is a decode step
+      EXPECT_TRUE(same_bits(packed.slice_rows(n, kTokens), second)) << "behind " << n << " tokens";
+    }
+    // A chunk of the prompt on the cache of what came before.
+    std::vector<int32_t> last;
+    for (int32_t i = 64; i < kTokens; ++i) last.push_back(i + 1);
+    const Tensor chunk =
+        run(ranges_of(std::vector<int32_t>(last.size(), 0), last), 64, kTokens, 0).o;
+    EXPECT_TRUE(same_bits(chunk, whole.slice_rows(64, kTokens)));
+  }
+}
+
 TEST(Attention, ExplainsWrongUse) {
   const auto zero = [](int64_t rows, int64_t cols) { return zeros({rows, cols}, DType::f32); };
   const KeyRanges two = ranges_of({0, 0}, {1, 2});
