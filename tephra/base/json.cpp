@@ -119,7 +119,7 @@ class Builder {
   // which we give ourselves, and without the text it quotes, which may be long or not UTF-8.
   static std::string reason(std::string_view text) {
     if (const size_t at = text.find("; last read"); at != text.npos) text = text.substr(0, at);
-    if (const size_t at = text.find("]"); at != text.npos) text.remove_prefix(at + 1);
+    if (const size_t at = text.find(']'); at != text.npos) text.remove_prefix(at + 1);
     if (text.find("parse error") != text.npos) {
       if (const size_t at = text.find(": "); at != text.npos) text.remove_prefix(at + 2);
     }

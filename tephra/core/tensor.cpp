@@ -79,16 +79,15 @@ void* Tensor::raw() const {
 
 double Tensor::at(int64_t i) const {
   TEPHRA_ASSERT(i >= 0 && i < numel(), "index within the tensor");
-  return visit_any(dtype_, [&]<class T>() {
-    return static_cast<double>(static_cast<const T*>(raw())[i / cols() * row_stride_ + i % cols()]);
-  });
+  const int64_t place = i / cols() * row_stride_ + i % cols();
+  return visit_any(
+      dtype_, [&]<class T>() { return static_cast<double>(static_cast<const T*>(raw())[place]); });
 }
 
 void Tensor::set(int64_t i, double value) const {
   TEPHRA_ASSERT(i >= 0 && i < numel(), "index within the tensor");
-  visit_any(dtype_, [&]<class T>() {
-    static_cast<T*>(raw())[i / cols() * row_stride_ + i % cols()] = convert<T>(value);
-  });
+  const int64_t place = i / cols() * row_stride_ + i % cols();
+  visit_any(dtype_, [&]<class T>() { static_cast<T*>(raw())[place] = convert<T>(value); });
 }
 
 Tensor Tensor::view(const Shape& shape) const {

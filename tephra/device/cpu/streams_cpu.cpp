@@ -57,7 +57,7 @@ float stream_of(int reads, float* base, int64_t stride, int64_t begin, int64_t e
   }
 }
 
-float Stream(StreamMix mix, float* base, int64_t stride, int64_t begin, int64_t end) {
+float run_stream(StreamMix mix, float* base, int64_t stride, int64_t begin, int64_t end) {
   switch (mix.writes) {
     case 0:
       return stream_of<0>(mix.reads, base, stride, begin, end);
@@ -70,7 +70,7 @@ float Stream(StreamMix mix, float* base, int64_t stride, int64_t begin, int64_t 
   }
 }
 
-const char* Target() { return hwy::TargetName(HWY_TARGET); }
+const char* target_name() { return hwy::TargetName(HWY_TARGET); }
 
 }  // namespace tephra::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -79,8 +79,8 @@ HWY_AFTER_NAMESPACE();
 namespace tephra {
 namespace {
 
-HWY_EXPORT(Stream);
-HWY_EXPORT(Target);
+HWY_EXPORT(run_stream);
+HWY_EXPORT(target_name);
 
 constexpr int64_t kGrain = 1 << 14;
 // Arrays that start at the same offset of a page disturb each other; these do not.
@@ -109,12 +109,13 @@ double StreamPeer::bytes() const {
 void StreamPeer::run() const {
   auto* data = static_cast<float*>(block_->data());
   parallel_for(elements_, kGrain, [&](int64_t begin, int64_t end) {
-    const float value = HWY_DYNAMIC_DISPATCH(Stream)(mix_, data, elements_ + kStagger, begin, end);
+    const float value =
+        HWY_DYNAMIC_DISPATCH(run_stream)(mix_, data, elements_ + kStagger, begin, end);
     if (begin == 0) sink.store(value, std::memory_order_relaxed);
   });
 }
 
-const char* simd_target() { return HWY_DYNAMIC_DISPATCH(Target)(); }
+const char* simd_target() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
 
 }  // namespace tephra
 #endif  // HWY_ONCE
