@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A command is a struct of options, a function that describes them, and one that runs. `--help` and
-// the checks come from the description. CLI11 is hidden in command.cpp.
+// the checks come from the description.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,28 @@
 
 namespace tephra {
 
+struct FlagSpec;
+struct FlagTable;
+
 // One described flag; chain what applies.
 class Flag {
  public:
-  explicit Flag(void* option) : option_(option) {}
+  explicit Flag(FlagSpec* spec) : spec_(spec) {}
   Flag& required();
   Flag& choices(std::vector<std::string> values);  // any other value is a usage error listing them
   Flag& range(double low, double high);
 
  private:
-  void* option_;
+  FlagSpec* spec_;
 };
 
 class Flags {
  public:
-  explicit Flags(void* app) : app_(app) {}
+  explicit Flags(FlagTable* table) : table_(table) {}
 
-  // "--name" for a flag; "NAME" (no dashes) for a positional argument. The default shown in --help
-  // is the value's at the time of the call (none when it is empty). A list flag may be repeated; a
-  // positional list takes all that remain.
+  // "--name" for a flag, "--name DIR" to say what its value is; "NAME" (no dashes) for a positional
+  // argument. The default shown in --help is the value's at the time of the call (none when it is
+  // empty). A list flag may be repeated; a positional list takes all that remain.
   Flag add(const std::string& name, std::string& value, const std::string& help);
   Flag add(const std::string& name, int64_t& value, const std::string& help);
   Flag add(const std::string& name, double& value, const std::string& help);
@@ -39,14 +42,14 @@ class Flags {
   Flag add(const std::string& name, std::optional<double>& value, const std::string& help);
   Flag add(const std::string& name, std::optional<std::string>& value, const std::string& help);
   Flag add(const std::string& name, std::vector<std::string>& values, const std::string& help);
-  Flag add(const std::string& name, std::vector<int64_t>& values,
-           const std::string& help);  // 1,2,3
+  // 1,2,3
+  Flag add(const std::string& name, std::vector<int64_t>& values, const std::string& help);
 
   // A line under "Examples:" of --help.
   void example(const std::string& line);
 
  private:
-  void* app_;
+  FlagTable* table_;
 };
 
 // A row of the table in commands.cpp. `name` may have two words: "checkpoint inspect". Every

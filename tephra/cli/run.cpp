@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the words of the command line to an exit code: finds the command, runs it, and turns every
 // exception into a sentence.
+#include "tephra/cli/run.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -12,8 +14,6 @@
 #include "tephra/base/error.h"
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
-#include "tephra/cli/command.h"
-#include "tephra/cli/parse.h"
 
 namespace tephra {
 namespace {
@@ -114,25 +114,6 @@ void complain(const std::string& who, const std::string& what, const std::string
   if (!hint.empty()) std::fputs(format("  try: {}\n", hint).c_str(), stderr);
 }
 
-// Runs `body`; every exception becomes a message and its exit code.
-int guarded(const std::string& who, const std::string& usage_hint,
-            const std::function<int()>& body) {
-  try {
-    return body();
-  } catch (const Error& e) {
-    const bool plain_usage = e.fault() == Fault::usage && e.hint().empty();
-    complain(who, e.what(), plain_usage ? usage_hint : e.hint());
-    return exit_code(e.fault());
-  } catch (const std::bad_alloc&) {
-    complain(who, "out of memory", "a smaller model, batch or sequence length");
-    return exit_code(Fault::device);
-  } catch (const std::exception& e) {
-    complain(who, format("unexpected error: {}", e.what()),
-             "please report this, with the command that led here");
-    return exit_code(Fault::internal);
-  }
-}
-
 int dispatch(Words words) {
   if (const std::optional<int> code = answer_directly(words)) return *code;
   if (asks_for_help(words[0])) {  // tephra help generate
@@ -170,6 +151,24 @@ int finish_output(int code) {
 }
 
 }  // namespace
+
+int guarded(const std::string& who, const std::string& usage_hint,
+            const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const Error& e) {
+    const bool plain_usage = e.fault() == Fault::usage && e.hint().empty();
+    complain(who, e.what(), plain_usage ? usage_hint : e.hint());
+    return exit_code(e.fault());
+  } catch (const std::bad_alloc&) {
+    complain(who, "out of memory", "a smaller model, batch or sequence length");
+    return exit_code(Fault::device);
+  } catch (const std::exception& e) {
+    complain(who, format("unexpected error: {}", e.what()),
+             "please report this, with the command that led here");
+    return exit_code(Fault::internal);
+  }
+}
 
 int run_command_line(int argc, char** argv) {
   const Words words(argv + 1, argv + argc);

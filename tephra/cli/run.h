@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What run.cpp needs of command.cpp: one command's words parsed, or its help.
+// The two halves of running a command: its words parsed, and its exceptions made into exit codes.
 #pragma once
 
 #include <functional>
@@ -17,5 +17,10 @@ struct Parsed {
 
 // `words` are those after the command's name. Fault::usage with a hint when they do not fit.
 Parsed parse_command(const Command& command, const std::vector<std::string>& words);
+
+// Runs `body`; an exception becomes a message of `who` and its exit code. A usage error without a
+// hint of its own gets `usage_hint`.
+int guarded(const std::string& who, const std::string& usage_hint,
+            const std::function<int()>& body);
 
 }  // namespace tephra

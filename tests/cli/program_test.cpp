@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// The built binary from end to end: help, mistakes, exit codes, what goes to stdout.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tephra/base/json.h"
+#include "tephra/cli/command.h"
+#include "tests/support/program.h"
+#include "tests/support/scratch.h"
+
+namespace tephra {
+namespace {
+
+Ran tephra_program(const std::vector<std::string>& arguments) {
+  return Program{.path = TEPHRA_BINARY}(arguments);
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::vector<std::string> words_of(const std::string& name) {
+  const size_t space = name.find(' ');
+  if (space == std::string::npos) return {name};
+  return {name.substr(0, space), name.substr(space + 1)};
+}
+
+TEST(Program, ListsEveryCommandUnderItsGroup) {
+  const Ran ran = tephra_program({"--help"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.err, "");
+  for (const Command& c : all_commands()) {
+    EXPECT_TRUE(contains(ran.out, c.name)) << c.name;
+    EXPECT_TRUE(contains(ran.out, c.summary)) << c.name;
+    EXPECT_STRNE(c.group, "") << c.name;
+  }
+  const Ran bare = tephra_program({});
+  EXPECT_EQ(bare.code, 2);
+  EXPECT_EQ(bare.out, "");
+  EXPECT_EQ(bare.err, ran.out);
+}
+
+TEST(Program, EveryCommandHasHelpWithAnExample) {
+  for (const Command& c : all_commands()) {
+    std::vector<std::string> words = words_of(c.name);
+    words.push_back("--help");
+    const Ran ran = tephra_program(words);
+    EXPECT_EQ(ran.code, 0) << c.name;
+    EXPECT_EQ(ran.err, "") << c.name;
+    EXPECT_TRUE(contains(ran.out, std::string("usage: tephra ") + c.name)) << ran.out;
+    EXPECT_TRUE(contains(ran.out, std::string("Examples:\n  tephra ") + c.name)) << ran.out;
+  }
+}
+
+TEST(Program, EveryCommandRejectsAnUnknownFlag) {
+  for (const Command& c : all_commands()) {
+    std::vector<std::string> words = words_of(c.name);
+    words.push_back("--thraeds=2");
+    const Ran ran = tephra_program(words);
+    EXPECT_EQ(ran.code, 2) << c.name;
+    EXPECT_EQ(ran.out, "") << c.name;
+    EXPECT_EQ(ran.err, std::string("tephra ") + c.name +
+                           ": there is no flag --thraeds; did you mean --threads?\n  try: tephra " +
+                           c.name + " --help\n");
+  }
+}
+
+TEST(Program, SaysItsVersion) {
+  const Ran ran = tephra_program({"--version"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.out, std::string("tephra ") + TEPHRA_VERSION + "\n");
+}
+
+TEST(Program, NamesTheNearestCommand) {
+  EXPECT_EQ(tephra_program({"docter"}).err,
+            "tephra: there is no command 'docter'; did you mean 'doctor'?\n"
+            "  try: tephra --help\n");
+  const Ran two = tephra_program({"bench", "opps"});
+  EXPECT_EQ(two.code, 2);
+  EXPECT_EQ(two.err,
+            "tephra: there is no command 'bench opps'; did you mean 'bench ops'?\n"
+            "  try: tephra bench --help\n");
+}
+
+TEST(Program, ListsTheCommandsBelowAWord) {
+  const Ran bare = tephra_program({"bench"});
+  EXPECT_EQ(bare.code, 2);
+  EXPECT_TRUE(contains(bare.err, "bench ops")) << bare.err;
+  const Ran help = tephra_program({"bench", "--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_EQ(help.out, bare.err);
+  EXPECT_FALSE(contains(help.out, "doctor"));
+}
+
+TEST(Program, HelpIsAlsoAWord) {
+  EXPECT_EQ(tephra_program({"help"}).out, tephra_program({"--help"}).out);
+  EXPECT_EQ(tephra_program({"help", "doctor"}).out, tephra_program({"doctor", "--help"}).out);
+  EXPECT_EQ(tephra_program({"help", "bench", "ops"}).out,
+            tephra_program({"bench", "ops", "-h"}).out);
+  EXPECT_EQ(tephra_program({"help", "nothing"}).code, 2);
+}
+
+TEST(Program, DoesNotCallUnwrittenOutputASuccess) {
+  const Ran full = Program{.path = TEPHRA_BINARY, .out_path = "/dev/full"}({"--help"});
+  EXPECT_EQ(full.code, 3);
+  EXPECT_EQ(full.err, "tephra: cannot write the output: No space left on device\n");
+}
+
+TEST(Program, EndsQuietlyWhenNobodyReads) {
+  const Ran ran = Program{.path = TEPHRA_BINARY, .closed_pipe = true}({"--help"});
+  EXPECT_EQ(ran.code, 141);
+  EXPECT_EQ(ran.err, "");
+}
+
+// The cache folder of the test's own, so that the machine's real one stays as it is.
+Program doctor(const Scratch& scratch) {
+  return {.path = TEPHRA_BINARY,
+          .environment = {"XDG_CACHE_HOME=" + std::string(scratch / "cache")}};
+}
+
+TEST(Doctor, GivesOneJsonDocumentAndNothingElse) {
+  const Scratch scratch;
+  const Ran ran = doctor(scratch)({"doctor", "--no-measure", "--json", "--threads", "3"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json json = Json::parse(ran.out, "doctor");
+  EXPECT_FALSE(json.find("cpu")->find("model")->string().empty());
+  EXPECT_GT(json.find("cpu")->find("cores")->integer(), 0);
+  EXPECT_GT(json.find("memory")->find("bytes")->integer(), 0);
+  EXPECT_EQ(json.find("threads")->integer(), 3);
+  EXPECT_EQ(json.find("version")->string(), TEPHRA_VERSION);
+  EXPECT_TRUE(json.find("ceilings")->is_null());
+  EXPECT_FALSE(json.find("libraries")->find("oneDNN")->string().empty());
+}
+
+TEST(Doctor, KeepsWhatItMeasured) {
+  const Scratch scratch;
+  const Ran first = doctor(scratch)({"doctor", "--json", "--quiet"});
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.err, "");
+  const Ran second = doctor(scratch)({"doctor", "--json", "--no-measure"});
+  const Json a = Json::parse(first.out, "first"), b = Json::parse(second.out, "second");
+  EXPECT_EQ(a.find("ceilings_source")->string(), "measured now");
+  EXPECT_EQ(b.find("ceilings_source")->string(), "kept from an earlier run");
+  EXPECT_EQ(a.find("ceilings")->dump(), b.find("ceilings")->dump());
+  EXPECT_GT(a.find("ceilings")->find("gemm_gflops")->number(), 0);
+  for (const Json& stream : a.find("ceilings")->find("streams")->array()) {
+    EXPECT_GT(stream.find("gb_per_s")->number(), 0);
+  }
+  const Ran other = doctor(scratch)({"doctor", "--json", "--no-measure", "--threads", "7"});
+  EXPECT_TRUE(Json::parse(other.out, "other").find("ceilings")->is_null());
+}
+
+TEST(Doctor, MeasuresAgainWhenTheKeptFileIsBroken) {
+  const Scratch scratch;
+  std::filesystem::create_directories(scratch / "cache/tephra");
+  for (const char* text : {"", "{", "[]", "{\"cpu\": 3}"}) {
+    std::ofstream(scratch / "cache/tephra/machine.json") << text;
+    const Ran ran = doctor(scratch)({"doctor", "--no-measure"});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    EXPECT_TRUE(contains(ran.err, "machine.json")) << ran.err;
+    EXPECT_TRUE(contains(ran.out, "not measured")) << ran.out;
+  }
+}
+
+TEST(Doctor, DoesNotMeasureAndNotMeasure) {
+  EXPECT_EQ(tephra_program({"doctor", "--measure", "--no-measure"}).code, 2);
+}
+
+TEST(BenchOps, ListsTheOpsAndTheirBenches) {
+  const Ran ran = tephra_program({"bench", "ops", "--list"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_TRUE(contains(ran.out, "rms_norm")) << ran.out;
+  const Ran json = tephra_program({"bench", "ops", "--list", "--json"});
+  EXPECT_EQ(Json::parse(json.out, "list").array()[0].find("op")->string(), "rms_norm");
+}
+
+TEST(BenchOps, NamesTheNearestOp) {
+  const Ran ran = tephra_program({"bench", "ops", "--op", "rmsnorm"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(ran.err,
+            "tephra bench ops: --op: there is no op 'rmsnorm'; did you mean 'rms_norm'?\n"
+            "  try: tephra bench ops --list\n");
+}
+
+}  // namespace
+}  // namespace tephra
