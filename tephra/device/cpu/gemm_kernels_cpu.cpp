@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "tephra/device/cpu/simd-inl.h"
@@ -17,6 +18,39 @@ namespace tephra::cpu::HWY_NAMESPACE {
 using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this
                                       // target
 
+// What one load takes from a row: a vector of floats, or of bf16 with its even and odd elements
+// widened apart by one operation each.
+struct FloatPiece {
+  Vec<float> all;
+};
+struct Bf16Piece {
+  Vec<float> even, odd;
+};
+
+HWY_INLINE FloatPiece load_piece(const float* p) { return {load(p)}; }
+HWY_INLINE Bf16Piece load_piece(const bf16* p) {
+  const Tag<float> d;
+  const hn::Repartition<uint32_t, Tag<float>> d32;
+  const hn::Repartition<uint16_t, Tag<float>> d16;
+  const auto bits = hn::BitCast(d32, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p)));
+  return {hn::BitCast(d, hn::ShiftLeft<16>(bits)),
+          hn::BitCast(d, hn::And(bits, hn::Set(d32, 0xffff0000u)))};
+}
+// The first n elements, then zeros.
+template <class In>
+HWY_INLINE auto load_piece_n(const In* p, int64_t n) {
+  HWY_ALIGN In buffer[HWY_MAX_BYTES / sizeof(In)] = {};
+  std::memcpy(static_cast<void*>(buffer), p, static_cast<size_t>(n) * sizeof(In));
+  return load_piece(buffer);
+}
+
+HWY_INLINE Vec<float> add_product(FloatPiece a, FloatPiece b, Vec<float> sum) {
+  return hn::MulAdd(a.all, b.all, sum);
+}
+HWY_INLINE Vec<float> add_product(Bf16Piece a, Bf16Piece b, Vec<float> sum) {
+  return hn::MulAdd(a.odd, b.odd, hn::MulAdd(a.even, b.even, sum));
+}
+
 // kRows rows of A by kCols rows of B (stored transposed). Every element has an accumulator of its
 // own, so its bits do not depend on the block it is computed in.
 template <int kRows, int kCols, class In, class Out>
@@ -25,14 +59,20 @@ HWY_INLINE void dot_block(const Gemm<In, Out>& g, int64_t i, int64_t j) {
   for (auto& row : sums) {
     for (auto& sum : row) sum = set<In>(0);
   }
-  for_each_vector<In>(g.k, [&](int64_t p, int64_t n) HWY_ATTR {
-    Vec<In> a[kRows];
-    for (int r = 0; r < kRows; ++r) a[r] = load_up_to(g.a + (i + r) * g.lda + p, n);
+  const auto add = [&](auto&& load_at) HWY_ATTR {
+    decltype(load_piece(g.a)) a[kRows];
+    for (int r = 0; r < kRows; ++r) a[r] = load_at(g.a + (i + r) * g.lda);
     for (int c = 0; c < kCols; ++c) {
-      const auto b = load_up_to(g.b + (j + c) * g.ldb + p, n);
-      for (int r = 0; r < kRows; ++r) sums[r][c] = hn::MulAdd(a[r], b, sums[r][c]);
+      const auto b = load_at(g.b + (j + c) * g.ldb);
+      for (int r = 0; r < kRows; ++r) sums[r][c] = add_product(a[r], b, sums[r][c]);
     }
-  });
+  };
+  const int64_t step = lanes<In>() * static_cast<int64_t>(sizeof(float) / sizeof(In));
+  int64_t p = 0;
+  for (; p + step <= g.k; p += step) {
+    add([&](const In* row) HWY_ATTR { return load_piece(row + p); });
+  }
+  if (p < g.k) add([&](const In* row) HWY_ATTR { return load_piece_n(row + p, g.k - p); });
   for (int r = 0; r < kRows; ++r) {
     for (int c = 0; c < kCols; ++c) {
       acc_t<In> sum = sum_of_lanes<In>(sums[r][c]);
