@@ -22,7 +22,8 @@
   ROW(qk_mean)          \
   ROW(qk_norm)          \
   ROW(attention)        \
-  ROW(merge_attention)
+  ROW(merge_attention)  \
+  ROW(linear_cross_entropy)
 
 namespace tephra {
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The LM head fused with its loss: logits exist for some tokens at a time only.
+#pragma once
+
+#include "tephra/core/tensor.h"
+
+namespace tephra {
+
+// scale * sum over targets >= 0 of ( log sum_v exp(logit_v) - logit_target ), [1] in the acc dtype,
+// with logits = h weight^T + bias in the acc dtype; h is [N, H], weight [V, H], bias [V] or
+// undefined. A target of -1 is ignored and costs nothing.
+//
+// When recorded, gradients are computed at once, so that logits are computed once: those of weight
+// and bias, which must be leaves, are complete when this returns, and h's waits for backward. So
+// backward must start here, with gradient 1.
+Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor& bias,
+                            const Tensor& targets_N, double scale);
+
+// The loss of each token, [N] in the acc dtype, 0 where ignored. Not recorded.
+Tensor token_losses(const Tensor& h, const Tensor& weight, const Tensor& bias,
+                    const Tensor& targets_N);
+
+namespace kernel {
+
+struct LinearCrossEntropy {
+  const Tensor& h;        // [N, H]
+  const Tensor& weight;   // [V, H]
+  const Tensor& bias;     // [V] or undefined
+  const Tensor& targets;  // [N], i32
+  Tensor& losses;         // [N], acc dtype
+  // Gradients of scale * sum(losses), undefined when not wanted.
+  double scale = 1;
+  Tensor dh;       // like h, overwritten
+  Tensor dweight;  // acc dtype
+  bool accumulate_dweight = false;
+  Tensor dbias;  // acc dtype
+  bool accumulate_dbias = false;
+
+  void on_cpu() const;
+};
+
+}  // namespace kernel
+}  // namespace tephra
