@@ -16,6 +16,7 @@
 #include "tephra/device/cpu/row_sums.h"
 #include "tephra/device/cpu/simd-inl.h"
 #include "tephra/ops/segment_rows.h"
+#include "tephra/ops/visit_taps.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tephra::kernel::HWY_NAMESPACE {
@@ -24,7 +25,7 @@ using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): v
                                       // target
 
 constexpr int64_t kRows = 64;  // tokens per piece of work
-constexpr int64_t kStep = 4;   // tokens at once: as many streams of memory, one load of the taps
+constexpr int kStep = 4;       // tokens at once: as many streams of memory, one load of the taps
 
 template <class T>
 using Windows = std::vector<const T*>;  // K - 1 + rows pointers; row i reads K of them from i
@@ -49,34 +50,53 @@ void point_at(const SegmentRows<T>& line, int64_t segment, int64_t position, Win
   }
 }
 
+// Forces a loop body into its loop; the compiler declines when there are two calls of it.
+#define TEPHRA_BODY HWY_ATTR __attribute__((always_inline))
+
+// The pointers of a window as locals: a store through a vector type may alias them elsewhere.
+template <class T, int K, int kOutputs>
+struct Local {
+  const T* row[K > 0 ? K - 1 + kOutputs : 1];
+  const T* const* all;
+
+  explicit Local(const T* const* window) : all(window) {
+    for (int i = 0; K > 0 && i < K - 1 + kOutputs; ++i) row[i] = window[i];
+  }
+  HWY_INLINE const T* operator[](int64_t i) const { return K > 0 ? row[i] : all[i]; }
+};
+
 // out = start + sum_k weight[k] * window[k], over one row.
-template <class T>
-void convolve_row(int64_t width, int64_t taps, const acc_t<T>* start, const acc_t<T>* weight,
+template <class T, int K>
+void convolve_row(int64_t width, int64_t num_taps, const acc_t<T>* start, const acc_t<T>* weight,
                   const T* const* window, T* out, bool accumulate) {
-  for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+  const int64_t taps = K > 0 ? K : num_taps;
+  const Local<T, K, 1> in(window);
+  for_each_vector<T>(width, [&](int64_t c, int64_t n) TEPHRA_BODY {
     auto sum = load_up_to(start + c, n);
     for (int64_t k = 0; k < taps; ++k) {
       const auto w = load_up_to(weight + k * width + c, n);
-      sum = hn::MulAdd(w, load_up_to(window[k] + c, n), sum);
+      sum = hn::MulAdd(w, load_up_to(in[k] + c, n), sum);
     }
     write_up_to(out + c, sum, n, accumulate);
   });
 }
 
 // The same for kStep rows, `stride` apart in memory.
-template <class T>
-void convolve_step(int64_t width, int64_t taps, const acc_t<T>* start, const acc_t<T>* weight,
+template <class T, int K>
+void convolve_step(int64_t width, int64_t num_taps, const acc_t<T>* start, const acc_t<T>* weight,
                    const T* const* window, T* out, int64_t stride, bool accumulate) {
   static_assert(kStep == 4);
-  for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+  const int64_t taps = K > 0 ? K : num_taps;
+  const Local<T, K, kStep> in(window);
+  for_each_vector<T>(width, [&](int64_t c, int64_t n) TEPHRA_BODY {
     auto s0 = load_up_to(start + c, n);
     auto s1 = s0, s2 = s0, s3 = s0;
     for (int64_t k = 0; k < taps; ++k) {
       const auto w = load_up_to(weight + k * width + c, n);
-      s0 = hn::MulAdd(w, load_up_to(window[k] + c, n), s0);
-      s1 = hn::MulAdd(w, load_up_to(window[k + 1] + c, n), s1);
-      s2 = hn::MulAdd(w, load_up_to(window[k + 2] + c, n), s2);
-      s3 = hn::MulAdd(w, load_up_to(window[k + 3] + c, n), s3);
+      s0 = hn::MulAdd(w, load_up_to(in[k] + c, n), s0);
+      s1 = hn::MulAdd(w, load_up_to(in[k + 1] + c, n), s1);
+      s2 = hn::MulAdd(w, load_up_to(in[k + 2] + c, n), s2);
+      s3 = hn::MulAdd(w, load_up_to(in[k + 3] + c, n), s3);
     }
     write_up_to(out + c, s0, n, accumulate);
     write_up_to(out + stride + c, s1, n, accumulate);
@@ -108,13 +128,15 @@ void convolve_tokens(const Segments& segments, const SegmentRows<T>& line, int64
   for_each_step(segments, begin, end, [&](int64_t r, int64_t rows, int64_t segment, int64_t p) {
     window.resize(static_cast<size_t>(taps - 1 + rows));
     point_at(line, segment, p + offset, window);
-    if (rows == kStep) {
-      convolve_step(width, taps, start.data(), weight.data(), window.data(), out.row<T>(r),
-                    out.row_stride(), accumulate);
-    } else {
-      convolve_row(width, taps, start.data(), weight.data(), window.data(), out.row<T>(r),
-                   accumulate);
-    }
+    visit_taps(taps, [&]<int K>() {
+      if (rows == kStep) {
+        convolve_step<T, K>(width, taps, start.data(), weight.data(), window.data(), out.row<T>(r),
+                            out.row_stride(), accumulate);
+      } else {
+        convolve_row<T, K>(width, taps, start.data(), weight.data(), window.data(), out.row<T>(r),
+                           accumulate);
+      }
+    });
   });
 }
 
@@ -128,8 +150,10 @@ void convolve_state(const SegmentRows<T>& line, int64_t offset, const std::vecto
     Windows<T> window(static_cast<size_t>(taps));
     for (int64_t r = begin; r < end; ++r) {
       point_at(line, r / rows, r % rows - rows + offset, window);
-      convolve_row(width, taps, start.data(), weight.data(), window.data(), out.row<T>(r),
-                   accumulate);
+      visit_taps(taps, [&]<int K>() {
+        convolve_row<T, K>(width, taps, start.data(), weight.data(), window.data(), out.row<T>(r),
+                           accumulate);
+      });
     }
   });
 }
@@ -150,19 +174,24 @@ void forward(const DepthwiseConv& k) {
   });
 }
 
-// sums [K + 1, C]: += dy * window[k] for each tap k, += dy for the bias, over `rows` rows.
-template <class T>
-void add_weight_terms(int64_t width, int64_t taps, int64_t rows, const T* const* dy,
-                      const T* const* window, acc_t<T>* sums) {
-  for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
-    for (int64_t k = 0; k <= taps; ++k) {
+// sums [K + 1, C]: += dy * window[k] for each tap k, += dy for the bias, over kRuns rows.
+template <class T, int K, int kRuns>
+void add_weight_terms(int64_t width, int64_t num_taps, const T* const* dy, const T* const* window,
+                      acc_t<T>* sums) {
+  const int64_t taps = K > 0 ? K : num_taps;
+  const Local<T, K, kRuns> in(window);
+  const Local<T, 1, kRuns> d(dy);
+  for_each_vector<T>(width, [&](int64_t c, int64_t n) TEPHRA_BODY {
+    for (int64_t k = 0; k < taps; ++k) {
       auto sum = load_up_to(sums + k * width + c, n);
-      for (int64_t i = 0; i < rows; ++i) {
-        const auto d = load_up_to(dy[i] + c, n);
-        sum = k < taps ? hn::MulAdd(d, load_up_to(window[i + k] + c, n), sum) : hn::Add(d, sum);
+      for (int64_t i = 0; i < kRuns; ++i) {
+        sum = hn::MulAdd(load_up_to(d[i] + c, n), load_up_to(in[i + k] + c, n), sum);
       }
       store_up_to(sums + k * width + c, sum, n);
     }
+    auto sum = load_up_to(sums + taps * width + c, n);
+    for (int64_t i = 0; i < kRuns; ++i) sum = hn::Add(load_up_to(d[i] + c, n), sum);
+    store_up_to(sums + taps * width + c, sum, n);
   });
 }
 
@@ -180,7 +209,13 @@ std::vector<acc_t<T>> weight_sums(const DepthwiseConvGrad& k, const SegmentRows<
       window.resize(static_cast<size_t>(taps - 1 + rows));
       point_at(dout, segment, position, dy);
       point_at(in, segment, position + 1 - taps, window);
-      add_weight_terms(width, taps, rows, dy.data(), window.data(), sums);
+      visit_taps(taps, [&]<int K>() {
+        if (rows == kStep) {
+          add_weight_terms<T, K, kStep>(width, taps, dy.data(), window.data(), sums);
+        } else {
+          add_weight_terms<T, K, 1>(width, taps, dy.data(), window.data(), sums);
+        }
+      });
     };
     for_each_step(k.segments, begin, std::min(end, tokens),
                   [&](int64_t r, int64_t rows, int64_t segment, int64_t position) {

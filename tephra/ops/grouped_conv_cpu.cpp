@@ -12,6 +12,7 @@
 #include "tephra/device/cpu/gemm.h"
 #include "tephra/device/cpu/row_sums.h"
 #include "tephra/ops/segment_rows.h"
+#include "tephra/ops/visit_taps.h"
 
 namespace tephra::kernel {
 namespace {
@@ -22,24 +23,6 @@ template <class T>
 T* scratch(std::vector<T>& buffer, int64_t size) {
   if (static_cast<int64_t>(buffer.size()) < size) buffer.resize(static_cast<size_t>(size));
   return buffer.data();
-}
-
-// Calls f.operator()<K>(): a constant where it can be, so that the compiler shuffles whole vectors,
-// else 0.
-template <class F>
-void visit_taps(int64_t taps, F&& f) {
-  switch (taps) {
-    case 1:
-      return f.template operator()<1>();
-    case 2:
-      return f.template operator()<2>();
-    case 3:
-      return f.template operator()<3>();
-    case 4:
-      return f.template operator()<4>();
-    default:
-      return f.template operator()<0>();
-  }
 }
 
 struct Sizes {
