@@ -122,6 +122,15 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::release(std::span<const std::byte> bytes) const {
+  // Whole pages only: the ones at the edges may hold a neighbour that is still in use.
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t begin = static_cast<size_t>(bytes.data() - data_);
+  const size_t first = (begin + page - 1) / page * page;
+  const size_t last = (begin + bytes.size()) / page * page;
+  if (first < last) ::madvise(const_cast<std::byte*>(data_) + first, last - first, MADV_DONTNEED);
+}
+
 AtomicFile::AtomicFile(const Path& path) : path_(path) {
   static std::atomic<int> counter{0};
   std::error_code ignored;

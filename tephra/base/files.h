@@ -28,6 +28,9 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const Path& path() const { return path_; }
 
+  // Lets go of the memory that holds these bytes; reading them again reads the file again.
+  void release(std::span<const std::byte> bytes) const;
+
  private:
   MappedFile() = default;
   const std::byte* data_ = nullptr;

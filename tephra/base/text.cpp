@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "tephra/base/format.h"
 
@@ -99,6 +100,26 @@ std::optional<std::string> nearest(std::string_view name, std::span<const std::s
     best_distance = distance;
   }
   return best;
+}
+
+std::optional<int64_t> parse_bytes(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    double bytes;
+  };
+  constexpr Unit kUnits[] = {{"", 1},         {"B", 1},        {"kB", 1e3},    {"KB", 1e3},
+                             {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},   {"KiB", 0x1p10},
+                             {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  const std::string_view whole = trim(text);
+  double value = 0;
+  const auto [end, error] = std::from_chars(whole.data(), whole.data() + whole.size(), value);
+  if (error != std::errc()) return std::nullopt;
+  const std::string_view unit = trim(whole.substr(static_cast<size_t>(end - whole.data())));
+  for (const Unit& u : kUnits) {
+    const double bytes = value * u.bytes;
+    if (unit == u.name && bytes >= 0 && bytes < 0x1p62) return static_cast<int64_t>(bytes);
+  }
+  return std::nullopt;
 }
 
 std::string human_bytes(int64_t bytes) {

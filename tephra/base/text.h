@@ -30,6 +30,9 @@ int64_t edit_distance(std::string_view a, std::string_view b);
 // enough to be a slip of the same name.
 std::optional<std::string> nearest(std::string_view name, std::span<const std::string> candidates);
 
+// "5GB", "200 MiB", "4096": decimal and binary units; nothing when it is no size.
+std::optional<int64_t> parse_bytes(std::string_view text);
+
 std::string human_bytes(int64_t bytes);  // "512 B", "40.0 KiB", "17.7 GiB"
 std::string human_count(int64_t count);  // "8,840,489,464"
 

@@ -175,4 +175,10 @@ Tensor SafetensorsFile::tensor(std::string_view name) const {
   return Tensor(Storage::wrap(const_cast<std::byte*>(data), bytes, file_), 0, e.shape, e.dtype);
 }
 
+void SafetensorsFile::release(std::string_view name) const {
+  const TensorEntry& e = entry(name);
+  file_->release(file_->bytes().subspan(static_cast<size_t>(data_offset_ + e.begin),
+                                        static_cast<size_t>(e.end - e.begin)));
+}
+
 }  // namespace tephra

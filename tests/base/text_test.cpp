@@ -92,5 +92,14 @@ TEST(Text, WritesSizesForPeople) {
   EXPECT_EQ(human_count(INT64_MIN), "-9,223,372,036,854,775,808");
 }
 
+TEST(Text, ParsesSizesInDecimalAndBinaryUnits) {
+  EXPECT_EQ(parse_bytes("5GB"), 5'000'000'000);
+  EXPECT_EQ(parse_bytes(" 1.5 KiB "), 1536);
+  EXPECT_EQ(parse_bytes("4096"), 4096);
+  for (const char* text : {"", "GB", "5 apples", "-1", "5gb", "1e30", "nan", "inf"}) {
+    EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
+  }
+}
+
 }  // namespace
 }  // namespace tephra
