@@ -21,14 +21,14 @@ struct ModelFigures {
   int64_t kv_cache_bytes_per_token = 0;  // in bf16, in all layers
   int64_t kv_cache_bytes = 0;            // of one sequence of `context`; a window bounds its layer
   int64_t fixed_state_bytes = 0;         // per sequence, in f32
-  double train_flops_per_token = 0;      // forward + backward at `context`, head and causal attention
-  double decode_flops_per_token = 0;     // forward with `context` keys, head included
+  double train_flops_per_token = 0;   // forward + backward at `context`, head and causal attention
+  double decode_flops_per_token = 0;  // forward with `context` keys, head included
   int64_t context = 4096;
 };
 
 struct TokenIds {
-  int64_t vocab_size = 0;      // rows of the embedding
-  int64_t usable = 0;          // ids from here on are padding and never sampled
+  int64_t vocab_size = 0;  // rows of the embedding
+  int64_t usable = 0;      // ids from here on are padding and never sampled
   int64_t pad = 0, bos = 0;
   std::vector<int64_t> eos;
 };
@@ -47,7 +47,8 @@ class Model {
                          Decoding* decoding = nullptr) const = 0;
   // [N, H] -> [N, vocabulary] in the acc dtype. Not recorded.
   virtual Tensor logits(const Tensor& h_NH) const = 0;
-  // scale * sum of the cross-entropies of targets_N (i32, -1: none); never holds all logits at once.
+  // scale * sum of the cross-entropies of targets_N (i32, -1: none); never holds all logits at
+  // once.
   virtual Tensor loss(const Tensor& h_NH, const Tensor& targets_N, double scale) const = 0;
 };
 
@@ -61,23 +62,29 @@ struct LoadOptions {
 struct ModelKind {
   const char* model_type;  // of config.json
   const char* summary;
+  // The name of the layout that the config is in: "native", "legacy".
+  std::string (*layout)(const Json& config);
   // All of its parameters by published name.
   std::vector<ParameterSpec> (*parameters)(const Json& config, const std::string& where);
   ModelFigures (*figures)(const Json& config, const std::string& where, int64_t context);
-  std::unique_ptr<Model> (*create)(const Json& config, const std::string& where,
-                                   const LoadOptions& options);
   // The config in the layout that we write.
   Json (*native_config)(const Json& config, const std::string& where);
-  // Which tensors of a checkpoint, in any layout it knows, make up which parameter; every tensor is
-  // accounted for.
+  // Which tensors of a checkpoint, in any layout it knows, make up which parameter. Not yet
+  // checked.
   WeightPlan (*weights)(const TensorFolder& folder, const Json& config, const std::string& where);
-  // Copies them into `store`.
+  // Copies them into `store`; every tensor is accounted for.
   void (*load)(const TensorFolder& folder, const Json& config, const std::string& where,
                ParameterStore& store);
+  std::unique_ptr<Model> (*create)(const Json& config, const std::string& where,
+                                   const LoadOptions& options);
 };
 
 // The table of models; throws Fault::data naming the known ones when there is no such type.
 const ModelKind& model_kind(const Json& config, const std::string& where);
+
+// A config by name, for trying things out; Fault::usage naming the known ones.
+Json preset_config(const std::string& name);
+std::vector<std::string> preset_names();
 
 // Reads config.json and the tensors of a Hugging Face folder.
 std::unique_ptr<Model> load_model(const Path& folder, const LoadOptions& options);

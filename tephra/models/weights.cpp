@@ -52,20 +52,12 @@ class Account {
     }
   }
 
-  void finish(const WeightPlan& plan) {
+  std::vector<std::string> finish(const WeightPlan& plan) {
     for (const std::string& name : folder_.names()) {
       if (used_.contains(name) || (plan.ignored && plan.ignored(name))) continue;
       problem(format("{} in {}: not a tensor of this model", name, folder_.path_of(name).string()));
     }
-    if (problems_.empty()) return;
-    std::string text =
-        format("{} of the checkpoint's tensors {} not fit its config.json:", problems_.size(),
-               problems_.size() == 1 ? "does" : "do");
-    for (size_t i = 0; i < problems_.size() && i < kMostListed; ++i) text += "\n  " + problems_[i];
-    if (problems_.size() > kMostListed) {
-      text += format("\n  ... and {} more", problems_.size() - kMostListed);
-    }
-    throw Error(Fault::data, text);
+    return std::move(problems_);
   }
 
  private:
@@ -121,11 +113,24 @@ void copy_scaled(const Tensor& from, const Tensor& scale, const Tensor& to) {
 
 }  // namespace
 
-void check_weights(const TensorFolder& folder, WeightPlan& plan) {
+std::vector<std::string> weight_problems(const TensorFolder& folder, WeightPlan& plan) {
   Account account(folder);
   for (WeightSource& source : plan.sources) account.take(source);
   for (const auto& [copy, original] : plan.copies) account.take_copy(copy, original);
-  account.finish(plan);
+  return account.finish(plan);
+}
+
+void check_weights(const TensorFolder& folder, WeightPlan& plan) {
+  const std::vector<std::string> problems = weight_problems(folder, plan);
+  if (problems.empty()) return;
+  std::string text =
+      format("{} of the checkpoint's tensors {} not fit its config.json:", problems.size(),
+             problems.size() == 1 ? "does" : "do");
+  for (size_t i = 0; i < problems.size() && i < kMostListed; ++i) text += "\n  " + problems[i];
+  if (problems.size() > kMostListed) {
+    text += format("\n  ... and {} more", problems.size() - kMostListed);
+  }
+  throw Error(Fault::data, text);
 }
 
 DType stored_dtype(const TensorFolder& folder, const WeightSource& source) {

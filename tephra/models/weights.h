@@ -28,8 +28,10 @@ struct WeightPlan {
   std::function<bool(std::string_view name)> ignored = {};
 };
 
-// Fills in the scales of fp8 tensors and accounts for every tensor of the folder. Everything that
-// is missing, unknown, or of a wrong shape or dtype goes into one Fault::data.
+// Fills in the scales of fp8 tensors, accounts for every tensor of the folder, and says what is
+// missing, unknown, or of a wrong shape or dtype.
+std::vector<std::string> weight_problems(const TensorFolder& folder, WeightPlan& plan);
+// The same as one Fault::data that lists the first few.
 void check_weights(const TensorFolder& folder, WeightPlan& plan);
 
 // What the parameter is stored as; for fp8 with scales bf16, the dtype it is widened to.

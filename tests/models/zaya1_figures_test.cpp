@@ -9,22 +9,8 @@
 namespace tephra::zaya1 {
 namespace {
 
-Config zaya1_8b() {
-  Config c;
-  c.layers.assign(40, {0, 5e6});
-  return c;
-}
-
-Config zaya1_74b() {
-  Config c;
-  c.hidden = 4096, c.num_layers = 60, c.query_heads = 16, c.num_experts = 24;
-  c.expert_hidden = 4096, c.max_positions = 262144;
-  for (int l = 0; l < 60; ++l) c.layers.push_back({l % 2 == 0 ? 4097 : 0, l % 2 == 0 ? 1e4 : 5e6});
-  return c;
-}
-
 TEST(Zaya1Figures, Of8B) {
-  const ModelFigures f = figures(zaya1_8b(), 4096);
+  const ModelFigures f = figures(preset_8b(), 4096);
   EXPECT_EQ(f.parameters, 8'840'489'464);
   EXPECT_EQ(f.parameters_without_embedding, 8'303'356'408);
   EXPECT_EQ(f.active_without_embedding, 753'609'208);
@@ -35,21 +21,21 @@ TEST(Zaya1Figures, Of8B) {
   // 2 x 1,289,762,816 weights of products, and 4 x 128 x 8 per key and layer.
   EXPECT_EQ(f.train_flops_per_token, 3 * (2 * 1'289'762'816.0 + 40 * 4096.0 * 2048.5));
   EXPECT_EQ(f.decode_flops_per_token, 2 * 1'289'762'816.0 + 40 * 4096.0 * 4096);
-  EXPECT_EQ(parameters(zaya1_8b()).size(), 1283u);
+  EXPECT_EQ(parameters(preset_8b()).size(), 1283u);
 }
 
 TEST(Zaya1Figures, Of74B) {
-  const ModelFigures f = figures(zaya1_74b(), 4096);
+  const ModelFigures f = figures(preset_74b(), 4096);
   EXPECT_EQ(f.parameters, 74'793'954'644);
   EXPECT_EQ(f.active_without_embedding, 4'262'014'292);
   EXPECT_EQ(f.kv_cache_bytes_per_token, 61'440);
-  EXPECT_EQ(parameters(zaya1_74b()).size(), 1923u);
+  EXPECT_EQ(parameters(preset_74b()).size(), 1923u);
 }
 
 TEST(Zaya1Figures, WindowsBoundCacheAndAttention) {
-  const ModelFigures f = figures(zaya1_74b(), 8194);
+  const ModelFigures f = figures(preset_74b(), 8194);
   EXPECT_EQ(f.kv_cache_bytes, 1024 * 30 * (int64_t{8194} + 4097));
-  Config full = zaya1_74b();
+  Config full = preset_74b();
   for (LayerConfig& layer : full.layers) layer.window = 0;
   const ModelFigures g = figures(full, 8194);
   EXPECT_EQ(g.decode_flops_per_token - f.decode_flops_per_token, 30 * 4.0 * 2048 * 4097);
@@ -59,7 +45,7 @@ TEST(Zaya1Figures, WindowsBoundCacheAndAttention) {
 }
 
 TEST(Zaya1Figures, CountAnUntiedHeadAndBiases) {
-  Config c = zaya1_8b();
+  Config c = preset_8b();
   const ModelFigures tied = figures(c, 4096);
   c.tied_embedding = false;
   c.lm_head_bias = true;
@@ -98,7 +84,7 @@ TEST(Zaya1Parameters, StartAsTheyShould) {
 }
 
 TEST(Zaya1Parameters, ProjectionsThatMergeIntoOneProductAreAdjacent) {
-  const std::vector<ParameterSpec> specs = parameters(zaya1_8b());
+  const std::vector<ParameterSpec> specs = parameters(preset_8b());
   for (size_t i = 0; i < specs.size(); ++i) {
     if (!specs[i].name.ends_with("q_proj.weight")) continue;
     EXPECT_TRUE(specs[i + 1].name.ends_with("k_proj.weight"));

@@ -67,12 +67,17 @@ Json native_config(const Config& config);
 std::vector<ParameterSpec> parameters(const Config& config);
 ModelFigures figures(const Config& config, int64_t context);
 
-// Where each parameter comes from in `folder` (native, legacy or with FP8 experts). A tensor that
-// is missing, unknown, or of a wrong shape or dtype is a Fault::data that names it.
+// Where each parameter comes from in `folder` (native, legacy or with FP8 experts).
 WeightPlan weight_plan(const TensorFolder& folder, const Config& config, bool legacy);
 
-// Copies the tensors of `folder` into `store`.
+// Copies the tensors of `folder` into `store`. A tensor that is missing, unknown, or of a wrong
+// shape or dtype is a Fault::data that names it.
 void load_weights(const TensorFolder& folder, const Config& config, bool legacy,
                   ParameterStore& store);
+
+// zaya1-8b and zaya1-74b as published, and a tiny one for tests and demonstrations.
+Config preset_8b();
+Config preset_74b();
+Config preset_tiny();
 
 }  // namespace tephra::zaya1

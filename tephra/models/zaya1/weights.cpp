@@ -119,15 +119,16 @@ WeightPlan weight_plan(const TensorFolder& folder, const Config& config, bool le
     if (legacy) from = names.of(spec);
     plan.sources.push_back({std::move(spec), std::move(from)});
   }
-  check_weights(folder, plan);
   return plan;
 }
 
 void load_weights(const TensorFolder& folder, const Config& config, bool legacy,
                   ParameterStore& store) {
-  const WeightPlan plan = weight_plan(folder, config, legacy);
+  WeightPlan plan = weight_plan(folder, config, legacy);
+  check_weights(folder, plan);
   for (const WeightSource& source : plan.sources) {
     copy_weight(folder, source, store[source.parameter.name]);
+    for (const std::string& name : source.from) folder.release(name);
   }
   std::vector<int64_t> open;  // layers whose skip class can win
   for (int64_t l = 0; l < config.num_layers; ++l) {

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/models/checkpoint.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tephra/base/progress.h"
+
+namespace tephra {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What may lie beside the weights and belongs to the model.
+constexpr const char* kSideFiles[] = {
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "vocab.json",
+    "merges.txt",
+    "preprocessor_config.json",
+    "LICENSE",
+};
+
+void prepare_output(const Path& to, bool force) {
+  make_writable_folder(to);
+  if (!fs::is_empty(to) && !force) {
+    throw Error(Fault::usage, format("{}: is not empty; nothing was written", to.string()),
+                "give another folder, or --force to replace the model in it");
+  }
+  // Without its config a folder is no model: it goes first and comes back last.
+  fs::remove(to / "config.json");
+}
+
+void write_config(const Path& to, Json config, DType dtype) {
+  config["dtype"] = dtype == DType::bf16 ? "bfloat16" : dtype == DType::f16 ? "float16" : "float32";
+  std::sort(config.object().begin(), config.object().end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  write_file(to / "config.json", config.dump(2) + "\n");
+}
+
+int64_t total_bytes(const std::vector<TensorEntry>& entries) {
+  int64_t bytes = 0;
+  for (const TensorEntry& entry : entries) bytes += entry.shape.numel() * size_of(entry.dtype);
+  return bytes;
+}
+
+// Writes each of `entries` as `fill` makes it.
+void write_tensors(const Path& to, const std::vector<TensorEntry>& entries, int64_t max_shard_bytes,
+                   const std::function<void(size_t i, const Tensor& value)>& fill) {
+  Progress progress("writing " + to.string(), total_bytes(entries), "B");
+  size_t next = 0;
+  write_tensor_folder(to, entries, max_shard_bytes, [&](const TensorEntry& entry) {
+    TEPHRA_ASSERT(entry.name == entries[next].name, "tensors are asked for in order");
+    Tensor value(entry.shape, entry.dtype, kCpu, Purpose::workspace);
+    fill(next++, value);
+    progress.add(value.bytes());
+    return value;
+  });
+}
+
+void make_lively(ParameterSpec& spec) {
+  const double inputs =
+      static_cast<double>(spec.shape.numel() / std::max<int64_t>(1, spec.shape[0]));
+  switch (spec.kind) {
+    case ParameterKind::vector:
+      spec.init_std = spec.init_mean == 0 ? 0.05 : 0.1;
+      return;
+    case ParameterKind::buffer:
+      spec.init_std = 0.05;
+      spec.init_last = -0.02;
+      return;
+    case ParameterKind::embedding:
+    case ParameterKind::head:
+      spec.init_std = 0.5;
+      return;
+    case ParameterKind::experts:
+      spec.init_std = 1 / std::sqrt(static_cast<double>(spec.shape.cols()));
+      return;
+    default:
+      spec.init_std = 1 / std::sqrt(inputs);
+  }
+}
+
+void write_generation_config(const Path& to, const Json& config) {
+  Json json;
+  json["_from_model_config"] = true;
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    if (const Json* id = config.find(key)) json[key] = *id;
+  }
+  json["use_cache"] = true;
+  write_file(to / "generation_config.json", json.dump(2) + "\n");
+}
+
+// What a config asks its weights to be stored as.
+DType config_dtype(const Json& config) {
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    const Json* name = config.find(key);
+    if (!name || !name->is_string()) continue;
+    if (const auto dtype = parse_dtype(name->string()); dtype && computes(*dtype)) return *dtype;
+  }
+  return DType::bf16;
+}
+
+}  // namespace
+
+ModelFolder open_model_folder(const Path& path) {
+  require_folder(path, "a model folder");
+  const Path config = path / "config.json";
+  require(fs::exists(config), "{}: is no model folder: there is no config.json", path.string());
+  ModelFolder folder = {path, Json::parse(read_file(config), config.string()), config.string(), {}};
+  folder.kind = &model_kind(folder.config, folder.where);
+  return folder;
+}
+
+void convert_checkpoint(const Path& from, const Path& to, const WriteOptions& options) {
+  const ModelFolder model = open_model_folder(from);
+  const TensorFolder tensors = TensorFolder::open(from);
+  WeightPlan plan = model.kind->weights(tensors, model.config, model.where);
+  check_weights(tensors, plan);
+  const Json config = model.kind->native_config(model.config, model.where);
+
+  std::vector<TensorEntry> entries;
+  for (const WeightSource& source : plan.sources) {
+    const DType dtype = options.dtype ? *options.dtype : stored_dtype(tensors, source);
+    entries.push_back({source.parameter.name, dtype, source.parameter.shape});
+  }
+  require(!fs::exists(to) || !fs::equivalent(from, to),
+          "{}: is the folder to read; the model must be written to another", to.string());
+  prepare_output(to, options.force);
+  write_tensors(to, entries, options.max_shard_bytes, [&](size_t i, const Tensor& value) {
+    copy_weight(tensors, plan.sources[i], value);
+    for (const std::string& name : plan.sources[i].from) tensors.release(name);
+  });
+  for (const char* name : kSideFiles) {
+    if (fs::exists(from / name)) write_file(to / name, read_file(from / name));
+  }
+  write_config(to, config, entries[0].dtype);
+}
+
+void write_random_checkpoint(const Json& config, const std::string& where, const Path& to,
+                             uint64_t seed, RandomInit init, const WriteOptions& options) {
+  const ModelKind& kind = model_kind(config, where);
+  std::vector<ParameterSpec> specs = kind.parameters(config, where);
+  const Json native = kind.native_config(config, where);
+  const DType dtype = options.dtype.value_or(config_dtype(config));
+  std::vector<TensorEntry> entries;
+  for (ParameterSpec& spec : specs) {
+    if (init == RandomInit::lively) make_lively(spec);
+    entries.push_back({spec.name, dtype, spec.shape});
+  }
+  prepare_output(to, options.force);
+  write_tensors(to, entries, options.max_shard_bytes,
+                [&](size_t i, const Tensor& value) { initialise(specs[i], seed, value); });
+  write_generation_config(to, native);
+  write_config(to, native, dtype);
+}
+
+}  // namespace tephra
