@@ -5,6 +5,11 @@
 namespace tephra {
 
 Command bench_ops_command();
+Command checkpoint_export_command();
+Command checkpoint_import_command();
+Command checkpoint_inspect_command();
+Command checkpoint_random_command();
+Command checkpoint_verify_command();
 Command doctor_command();
 
 namespace {
@@ -18,6 +23,11 @@ Command grouped(const char* group, Command command) {
 
 std::vector<Command> all_commands() {
   return {
+      grouped("Models", checkpoint_inspect_command()),
+      grouped("Models", checkpoint_verify_command()),
+      grouped("Models", checkpoint_import_command()),
+      grouped("Models", checkpoint_export_command()),
+      grouped("Models", checkpoint_random_command()),
       grouped("This machine", doctor_command()),
       grouped("This machine", bench_ops_command()),
   };
