@@ -30,6 +30,16 @@ if(TEPHRA_SANITIZE)
   target_compile_definitions(tephra_flags INTERFACE TEPHRA_SANITIZED=1)
 endif()
 
+# Highway counts AES as part of its AVX2 target: without the flag it would compile every kernel for
+# SSSE3 and SSE4, too, which the baseline makes useless.
+set(TEPHRA_KERNEL_OPTIONS)
+if(NOT TEPHRA_SANITIZE)  # there -O3 would cost minutes of compile time
+  list(APPEND TEPHRA_KERNEL_OPTIONS -O3)
+endif()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND TEPHRA_KERNEL_OPTIONS -maes)
+endif()
+
 # tephra_room(NAME LINKS rooms... USES libraries...): one static library per folder of tephra/.
 function(tephra_room name)
   cmake_parse_arguments(ROOM "" "" "LINKS;USES" ${ARGN})
@@ -37,9 +47,7 @@ function(tephra_room name)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*_cpu.cpp)
   add_library(tephra_${name} STATIC ${sources})
-  if(NOT TEPHRA_SANITIZE)  # there it would cost minutes of compile time
-    set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS -O3)
-  endif()
+  set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS "${TEPHRA_KERNEL_OPTIONS}")
   target_link_libraries(tephra_${name} PUBLIC tephra_flags)
   foreach(room ${ROOM_LINKS})
     target_link_libraries(tephra_${name} PUBLIC tephra_${room})
