@@ -173,8 +173,8 @@ void print_model(const ModelFolder& model, int64_t context) {
   table.add({format("  of {} tokens", human_count(context)), human_bytes(f.kv_cache_bytes)});
   table.add({"fixed state per sequence", format("{} in f32", human_bytes(f.fixed_state_bytes))});
   table.add({"FLOPs per token", format("at {} tokens of context", human_count(context))});
-  table.add({"  training", format("{:.4g} GFLOP", f.train_flops_per_token / 1e9)});
-  table.add({"  decoding", format("{:.4g} GFLOP", f.decode_flops_per_token / 1e9)});
+  table.add({"  training", format("{:.3g} GFLOP", f.train_flops_per_token / 1e9)});
+  table.add({"  decoding", format("{:.3g} GFLOP", f.decode_flops_per_token / 1e9)});
   table.add({"config", ""});
   const Json config = model.kind->native_config(model.config, model.where);
   for (const auto& [key, value] : config.object()) {
