@@ -56,7 +56,7 @@ void forward(const Linear& k) {
                         .b = w.data<T>(),
                         .ldb = w.row_stride(),
                         .transpose_b = true,
-                        .c = k.y.data<Out>() + column,
+                        .c = k.y.column_view(column, column + w.rows()).template data<Out>(),
                         .ldc = k.y.row_stride(),
                         .bias = b ? b.data<T>() : nullptr});
     column += w.rows();

@@ -165,6 +165,13 @@ TEST(Gemm, ARowDoesNotDependOnItsNeighbours) {
   expect_rows_do_not_depend_on_their_neighbours<bf16, bf16>();
 }
 
+TEST(Gemm, TheLastRowIsNotATileOfItsOwn) {
+  Product<float, float> large(50 * 512 + 1, 40, 64, false, true);
+  gemm(large.g);
+  const std::vector<float> alone = rows_alone(large, large.g.m - 20, 20);
+  EXPECT_EQ(std::memcmp(alone.data(), large.c.data() + (large.g.m - 20) * 40, 20 * 40 * 4), 0);
+}
+
 TEST(Gemm, SeveralProductsAreTheSameAsOneByOne) {
   std::vector<Product<float, float>> alone, together;
   for (const auto& [m, n, k] :
