@@ -35,6 +35,24 @@ struct Sizes {
   int64_t gathered() const { return width * taps; }
 };
 
+// x[i * K + k] = rows[k][i]; two taps, the usual case, in a form that becomes vector shuffles.
+template <int K, class T>
+void interleave(const std::vector<const T*>& rows, int64_t width, T* __restrict x) {
+  if constexpr (K == 2) {
+    const T* __restrict old_row = rows[0];
+    const T* __restrict new_row = rows[1];
+    for (int64_t i = 0; i < width; ++i) {
+      x[2 * i] = old_row[i];
+      x[2 * i + 1] = new_row[i];
+    }
+  } else {
+    const int64_t taps = static_cast<int64_t>(rows.size());
+    for (int64_t i = 0; i < width; ++i) {
+      for (int64_t k = 0; k < taps; ++k) x[i * taps + k] = rows[k][i];
+    }
+  }
+}
+
 // X of rows [begin, end) and one group.
 template <class T>
 void gather(const SegmentRows<T>& line, const Segments& segments, const Sizes& s, int64_t group,
@@ -48,10 +66,7 @@ void gather(const SegmentRows<T>& line, const Segments& segments, const Sizes& s
       for (int64_t k = 0; k < taps; ++k) {
         rows[k] = line.at(sequence[r], r - start[r] - taps + 1 + k) + group * s.width;
       }
-      const T* const* from = rows.data();
-      for (int64_t i = 0; i < s.width; ++i) {
-        for (int64_t k = 0; k < taps; ++k) x[i * taps + k] = from[k][i];
-      }
+      interleave<K>(rows, s.width, x);
     }
   });
 }
@@ -74,12 +89,10 @@ void forward(const GroupedConv& k) {
     T* x = scratch(buffer, kTile * s.gathered());
     gather(line, k.segments, s, group, begin, end, x);
     const int64_t first = group * s.width;
-    for (int64_t r = begin; r < end; ++r) {
-      std::copy_n(k.bias.data<T>() + first, s.width, k.y.row<T>(r) + first);
-    }
     cpu::gemm_serial(cpu::Gemm<T, T>{end - begin, s.width, s.gathered(), x, s.gathered(), false,
                                      k.weight.data<T>() + first * s.gathered(), s.gathered(), true,
-                                     k.y.row<T>(begin) + first, k.y.row_stride(), true});
+                                     k.y.row<T>(begin) + first, k.y.row_stride(), false,
+                                     k.bias.data<T>() + first, k.u.rows() >= cpu::kDecodeRows});
   });
 }
 

@@ -64,6 +64,29 @@ TEST(Convolutions, GiveTheSecondOneTheBiasBeforeAFirstToken) {
   for (int64_t i = 0; i < u.lead.numel(); ++i) EXPECT_EQ(u.lead.at(i), w.b0.at(i % kWidth));
 }
 
+// The same document alone, among others, and in a longer batch, within one class of row counts.
+TEST(Convolutions, GiveATokenTheSameBitsWhateverSurroundsIt) {
+  const int64_t width = 160, length = 5;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor document = to_dtype(random_tensor({length, width}, 7), dtype);
+    const Tensor w0 = to_dtype(random_tensor({width, 1, 2}, 8), dtype);
+    const Tensor w1 = to_dtype(random_tensor({width, 80, 2}, 9), dtype);
+    const Tensor bias = to_dtype(random_tensor({width}, 10), dtype);
+    const auto among = [&](int64_t before, int64_t after) {
+      const int64_t tokens = before + length + after;
+      const Segments segments = Segments::packed(std::vector<int64_t>{before, length, after});
+      const Tensor z = to_dtype(random_tensor({tokens, width}, 11), dtype);
+      copy_into(z.slice_rows(before, before + length), document);
+      const ConvOutput u = depthwise_conv(z, w0, bias, segments, {}, 1);
+      const Tensor y = grouped_conv(u.y, w1, bias, segments, u.lead);
+      return clone(y.slice_rows(before, before + length));
+    };
+    EXPECT_TRUE(same_bits(among(0, 0), among(3, 4))) << to_text(dtype);
+    EXPECT_TRUE(same_bits(among(11, 0), among(5, 30))) << to_text(dtype);
+    EXPECT_TRUE(same_bits(among(11, 0), among(253, 1))) << "across tiles, " << to_text(dtype);
+  }
+}
+
 TEST(Convolutions, SayWhatDoesNotFit) {
   const Tensor z({4, 6}, DType::f32), bias({6}, DType::f32);
   const Segments segments = one_segment(4);
