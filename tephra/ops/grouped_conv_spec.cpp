@@ -68,18 +68,22 @@ OpCase strided_case() {
 }
 
 OpBench bench(const std::string& name, const Segments& segments) {
-  constexpr int64_t kC = 1280, kD = 128, kTaps = 2;
+  constexpr int64_t kC = 1280, kD = 128, kTaps = 2, kHeads = kC / kD;
   const int64_t n = segments.tokens();
   const double flops = 2.0 * static_cast<double>(n * kC * kD * kTaps);
-  return {.name = name,
-          .inputs = {{.shape = {n, kC}},
-                     InputSpec::parameter({kC, kD, kTaps}, 0, 0.05),
-                     InputSpec::parameter({kC})},
-          .run = [=](const Tensors& in) -> Tensors {
-            return {grouped_conv(in[0], in[1], in[2], segments, Tensor())};
-          },
-          .forward_flops = flops,
-          .backward_flops = 2 * flops};
+  return {
+      .name = name,
+      .inputs = {{.shape = {n, kC}},
+                 InputSpec::parameter({kC, kD, kTaps}, 0, 0.05),
+                 InputSpec::parameter({kC})},
+      .run = [=](const Tensors& in) -> Tensors {
+        return {grouped_conv(in[0], in[1], in[2], segments, Tensor())};
+      },
+      .forward_flops = flops,
+      .backward_flops = 2 * flops,
+      .forward_gemms = {{.m = n, .n = kD, .k = kD * kTaps, .transpose_b = true, .count = kHeads}},
+      .backward_gemms = {{.m = n, .n = kD * kTaps, .k = kD, .count = kHeads},
+                         {.m = kD, .n = kD * kTaps, .k = n, .transpose_a = true, .count = kHeads}}};
 }
 
 }  // namespace

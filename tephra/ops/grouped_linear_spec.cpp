@@ -57,11 +57,16 @@ OpBench bench(int64_t tokens, int64_t experts, int64_t in, int64_t out) {
   const ExpertCase test{format("{} tokens, {} experts of {} -> {}", tokens, experts, in, out),
                         experts, spread_experts(tokens, experts)};
   const double flops = 2.0 * double(tokens) * double(in) * double(out);
-  return {.name = test.name,
-          .inputs = inputs_of(test, in, out),
-          .run = run,
-          .forward_flops = flops,
-          .backward_flops = 2 * flops};
+  const int64_t rows = tokens / experts;  // of each expert, were they spread evenly
+  return {
+      .name = test.name,
+      .inputs = inputs_of(test, in, out),
+      .run = run,
+      .forward_flops = flops,
+      .backward_flops = 2 * flops,
+      .forward_gemms = {{.m = rows, .n = out, .k = in, .transpose_b = true, .count = experts}},
+      .backward_gemms = {{.m = rows, .n = in, .k = out, .count = experts},
+                         {.m = out, .n = in, .k = rows, .transpose_a = true, .count = experts}}};
 }
 
 }  // namespace

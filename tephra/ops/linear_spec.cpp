@@ -86,7 +86,10 @@ OpBench bench(const std::string& name, int64_t rows, int64_t in, int64_t out) {
           .inputs = inputs_of(rows, in, {out}, false),
           .run = run,
           .forward_flops = flops,
-          .backward_flops = 2 * flops};
+          .backward_flops = 2 * flops,
+          .forward_gemms = {{.m = rows, .n = out, .k = in, .transpose_b = true}},
+          .backward_gemms = {{.m = rows, .n = in, .k = out},
+                             {.m = out, .n = in, .k = rows, .transpose_a = true}}};
 }
 
 }  // namespace
