@@ -69,13 +69,14 @@ Json to_json(const BenchRow& row) {
 }
 
 void print_document(const std::vector<BenchRow>& rows, const Ceilings& before,
-                    const Ceilings& after) {
+                    const Ceilings& after, double load) {
   Json json;
   json["version"] = TEPHRA_VERSION;
   json["machine"]["cpu"] = this_machine().cpu;
   json["machine"]["simd_target"] = simd_target();
   for (const auto& [name, version] : device_libraries())
     json["machine"]["libraries"][name] = version;
+  json["machine"]["load_average"] = load;
   json["threads"] = num_threads();
   json["dtype"] = "f32";
   json["ceilings_before"] = to_json(before);
@@ -120,23 +121,33 @@ void print_ceilings(const Ceilings& before, const Ceilings& after) {
   table.print();
 }
 
+// Shares survive a busy machine only roughly: library and pool cope with it differently.
+void warn_when_busy(double load) {
+  const int cores = this_machine().cores;
+  if (load <= 0.5 * cores) return;
+  log_warning("load average {:.1f} on {} cores: other work is running, the numbers are rough", load,
+              cores);
+}
+
 int run(const Options& o) {
   const std::vector<OpSpec> specs = bench_specs(o.ops);
   if (o.list) {
     print_list(specs, o.json);
     return 0;
   }
+  const double load = load_average();
+  warn_when_busy(load);
   log_info("measuring the ceilings");
   const Ceilings before = measure_ceilings(kCeilingSeconds);
   const std::vector<BenchRow> rows = bench_ops(specs, o.bench, before);
   log_info("measuring the ceilings again");
   const Ceilings after = measure_ceilings(kCeilingSeconds);
   if (o.json) {
-    print_document(rows, before, after);
+    print_document(rows, before, after, load);
     return 0;
   }
-  print("f32, {} threads, {}, best of the passes within {} s each; a share is of the peer's rate",
-        num_threads(), this_machine().cpu, o.bench.seconds);
+  print("f32, {} threads, {}, load average {:.1f}; best pass within {} s; share of the peer's rate",
+        num_threads(), this_machine().cpu, load, o.bench.seconds);
   print_rows(rows);
   print("");
   print_ceilings(before, after);

@@ -131,6 +131,12 @@ Machine this_machine() {
   return m;
 }
 
+double load_average() {
+  double load = 0;
+  std::istringstream(first_line("/proc/loadavg")) >> load;
+  return load;
+}
+
 std::vector<std::pair<std::string, std::string>> device_libraries() {
   const dnnl_version_t* dnnl = dnnl_version();
   return {

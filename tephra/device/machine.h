@@ -30,6 +30,9 @@ struct Machine {
 
 Machine this_machine();
 
+// Processes that ran or waited for a core, on average over the last minute; 0 when not known.
+double load_average();
+
 // Name and version of the libraries that the kernels stand on.
 std::vector<std::pair<std::string, std::string>> device_libraries();
 

@@ -12,12 +12,14 @@ namespace {
 
 TEST(Peers, TakeTheNearestMixOfReadsAndWrites) {
   EXPECT_EQ(nearest_mix(100, 100), (StreamMix{1, 1}));
-  EXPECT_EQ(nearest_mix(100, 0), (StreamMix{1, 0}));
+  EXPECT_EQ(nearest_mix(100, 0), (StreamMix{4, 0}));
   EXPECT_EQ(nearest_mix(0, 5), (StreamMix{0, 1}));
   EXPECT_EQ(nearest_mix(201, 100), (StreamMix{2, 1}));
   EXPECT_EQ(nearest_mix(4, 3), (StreamMix{4, 3}));
   EXPECT_EQ(nearest_mix(3, 2), (StreamMix{3, 2}));
-  EXPECT_EQ(nearest_mix(1000, 1), (StreamMix{4, 1}));
+  EXPECT_EQ(nearest_mix(7, 1), (StreamMix{4, 1}));
+  EXPECT_EQ(nearest_mix(9, 1), (StreamMix{4, 0}));
+  EXPECT_EQ(nearest_mix(1, 7), (StreamMix{0, 1}));
 }
 
 TEST(Peers, CountTheBytesOfEveryStream) {

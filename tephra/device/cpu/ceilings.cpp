@@ -93,8 +93,10 @@ void GemmPeer::run(int threads) const {
 }
 
 StreamMix nearest_mix(double read_bytes, double write_bytes) {
-  if (write_bytes <= 0) return {1, 0};
-  if (read_bytes <= 0) return {0, 1};
+  // Beyond the mixes there are: next to nothing is written, or read. Streams that only read are
+  // fastest several at once, as a matrix times a vector reads its rows.
+  if (write_bytes * 2 * kMaxStreamReads < read_bytes) return {kMaxStreamReads, 0};
+  if (read_bytes * 2 * kMaxStreamWrites < write_bytes) return {0, 1};
   StreamMix best;
   double distance = std::numeric_limits<double>::infinity();
   for (int writes = 1; writes <= kMaxStreamWrites; ++writes) {
