@@ -20,7 +20,8 @@ class Flag {
  public:
   explicit Flag(FlagSpec* spec) : spec_(spec) {}
   Flag& required();
-  Flag& choices(std::vector<std::string> values);  // any other value is a usage error listing them
+  Flag& choices(
+      const std::vector<std::string>& values);  // any other value is a usage error listing them
   Flag& range(double low, double high);
 
  private:

@@ -76,13 +76,9 @@ const char* placeholder(const std::optional<T>&) {
 }
 
 template <class T>
-constexpr bool is_list(const T&) {
-  return false;
-}
+inline constexpr bool kIsList = false;
 template <class T>
-constexpr bool is_list(const std::vector<T>&) {
-  return true;
-}
+inline constexpr bool kIsList<std::vector<T>> = true;
 
 template <class T>
 Flag describe_flag(FlagTable* table, const std::string& name, T& value, const std::string& help) {
@@ -92,9 +88,9 @@ Flag describe_flag(FlagTable* table, const std::string& name, T& value, const st
   spec.placeholder = space == std::string::npos ? placeholder(value) : name.substr(space + 1);
   spec.help = help;
   spec.shown_default = shown(value);
-  spec.list = is_list(value);
+  spec.list = kIsList<T>;
   spec.take = [&value, &spec](const std::string& text) {
-    if constexpr (is_list(T())) {
+    if constexpr (kIsList<T>) {
       if (spec.times_given == 1) value.clear();  // what is given replaces the default
     }
     convert(spec.name, text, value);
@@ -110,7 +106,7 @@ Flag& Flag::required() {
   return *this;
 }
 
-Flag& Flag::choices(std::vector<std::string> values) {
+Flag& Flag::choices(const std::vector<std::string>& values) {
   std::string list;
   for (const std::string& value : values) list += (list.empty() ? "" : ", ") + value;
   spec_->placeholder.clear();
