@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/infer/decoder.h"
+
+#include <algorithm>
+
+#include "tephra/autograd/tape.h"
+
+namespace tephra {
+
+Decoder::Decoder(Model& model, int64_t sequences, int64_t capacity)
+    : model_(model),
+      spec_(model.state_spec()),
+      capacity_(capacity),
+      lengths_(static_cast<size_t>(sequences), 0) {
+  require(sequences >= 1, "decoder: expected at least one sequence, got {}", sequences);
+  require(capacity >= 1 && capacity <= model.context_limit(),
+          "context: {} tokens do not fit the model, whose limit is {}; shorten the prompt or ask "
+          "for fewer new tokens",
+          capacity, model.context_limit());
+  const DType dtype = model.parameters().dtype();
+  for (const LayerStateSpec& layer : spec_.layers) {
+    const Shape kv{sequences * capacity, layer.kv_width};
+    decoding_.layers.push_back(
+        {.k = Tensor(kv, dtype, kCpu, Purpose::cache),
+         .v = Tensor(kv, dtype, kCpu, Purpose::cache),
+         .conv = zeros({sequences, layer.conv_rows, layer.conv_width}, dtype, kCpu, Purpose::cache),
+         .value = zeros({sequences, layer.value_width}, dtype, kCpu, Purpose::cache)});
+  }
+}
+
+void Decoder::check(std::span<const std::vector<int32_t>> tokens) const {
+  require(tokens.size() == lengths_.size(), "decoder: {} sequences, but tokens for {}",
+          lengths_.size(), tokens.size());
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    require(lengths_[i] + static_cast<int64_t>(tokens[i].size()) <= capacity_,
+            "context: {} tokens and {} more do not fit into {}", lengths_[i], tokens[i].size(),
+            capacity_);
+    for (size_t t = 0; t < tokens[i].size(); ++t) {
+      require(tokens[i][t] >= 0 && tokens[i][t] < model_.tokens().vocab_size,
+              "token {} of the prompt: expected an id in [0, {}), got {}", t,
+              model_.tokens().vocab_size, tokens[i][t]);
+    }
+  }
+}
+
+KeyRanges Decoder::ranges(const Segments& segments, int64_t window) const {
+  const int64_t n = segments.tokens();
+  KeyRanges r{Tensor({n}, DType::i32), Tensor({n}, DType::i32)};
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t base = segments.sequence_N.data<int32_t>()[i] * capacity_;
+    const int64_t position = segments.position_N.data<int32_t>()[i];
+    const int64_t oldest = window > 0 ? std::max<int64_t>(0, position + 1 - window) : 0;
+    r.first_N.data<int32_t>()[i] = static_cast<int32_t>(base + oldest);
+    r.last_N.data<int32_t>()[i] = static_cast<int32_t>(base + position + 1);
+  }
+  return r;
+}
+
+Tensor Decoder::advance(std::span<const std::vector<int32_t>> tokens) {
+  check(tokens);
+  const NoGrad no_grad;
+  std::vector<int32_t> ids;
+  std::vector<int64_t> counts;
+  for (const std::vector<int32_t>& t : tokens) {
+    ids.insert(ids.end(), t.begin(), t.end());
+    counts.push_back(static_cast<int64_t>(t.size()));
+  }
+  const Segments segments = Segments::continued(counts, lengths_);
+  const int64_t n = segments.tokens();
+
+  decoding_.write_row_N = Tensor({n}, DType::i32);
+  for (int64_t i = 0; i < n; ++i) {
+    decoding_.write_row_N.data<int32_t>()[i] = static_cast<int32_t>(
+        segments.sequence_N.data<int32_t>()[i] * capacity_ + segments.position_N.data<int32_t>()[i]);
+  }
+  decoding_.ranges.clear();
+  for (size_t i = 0; i < spec_.layers.size(); ++i) {
+    const bool same = i > 0 && spec_.layers[i].window == spec_.layers[i - 1].window;
+    decoding_.ranges.push_back(same ? decoding_.ranges.back()
+                                    : ranges(segments, spec_.layers[i].window));
+  }
+  const Tensor h = model_.forward(from_values({n}, ids), segments, &decoding_);
+  for (size_t i = 0; i < lengths_.size(); ++i) lengths_[i] += counts[i];
+  return h;
+}
+
+Tensor Decoder::advance(const std::vector<int32_t>& tokens) {
+  return advance(std::span(&tokens, 1));
+}
+
+Decoder::Snapshot Decoder::snapshot() const {
+  Snapshot s{.lengths = lengths_, .fixed = {}};
+  for (const LayerState& layer : decoding_.layers) s.fixed.emplace_back(layer.conv, layer.value);
+  return s;
+}
+
+void Decoder::restore(const Snapshot& snapshot) {
+  require(snapshot.lengths.size() == lengths_.size(), "decoder: the snapshot has {} sequences, not {}",
+          snapshot.lengths.size(), lengths_.size());
+  for (size_t i = 0; i < lengths_.size(); ++i) {
+    require(snapshot.lengths[i] <= lengths_[i],
+            "decoder: the snapshot of sequence {} is at token {}, ahead of {}", i,
+            snapshot.lengths[i], lengths_[i]);
+  }
+  lengths_ = snapshot.lengths;
+  for (size_t i = 0; i < decoding_.layers.size(); ++i) {
+    decoding_.layers[i].conv = snapshot.fixed[i].first;
+    decoding_.layers[i].value = snapshot.fixed[i].second;
+  }
+}
+
+}  // namespace tephra

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/infer/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace tephra {
+namespace {
+
+struct Candidate {
+  int32_t id;
+  double logit;
+  double weight;  // relative to the likeliest, which has 1
+};
+
+int32_t likeliest(std::span<const float> logits) {
+  size_t best = 0;
+  for (size_t i = 1; i < logits.size(); ++i) {
+    if (logits[i] > logits[best]) best = i;
+  }
+  return static_cast<int32_t>(best);
+}
+
+// Keeps the shortest run of likeliest candidates whose share of the mass reaches top_p.
+void keep_top_p(std::vector<Candidate>& sorted, double top_p) {
+  double total = 0;
+  for (const Candidate& c : sorted) total += c.weight;
+  double mass = 0;
+  size_t kept = 0;
+  while (kept < sorted.size() && mass < top_p * total) mass += sorted[kept++].weight;
+  sorted.resize(std::max<size_t>(kept, 1));
+}
+
+}  // namespace
+
+void check_sampling(const Sampling& s) {
+  require(std::isfinite(s.temperature) && s.temperature >= 0,
+          "temperature: expected 0 or more, got {}", s.temperature);
+  require(s.top_k >= 0, "top-k: expected 0 (off) or more, got {}", s.top_k);
+  require(s.top_p > 0 && s.top_p <= 1, "top-p: expected a share in (0, 1], got {}", s.top_p);
+  require(s.min_p >= 0 && s.min_p <= 1, "min-p: expected a share in [0, 1], got {}", s.min_p);
+}
+
+int32_t sample(std::span<const float> logits, int64_t usable, const Sampling& s, uint32_t sequence,
+               uint64_t position) {
+  logits = logits.first(static_cast<size_t>(usable));
+  const int32_t best = likeliest(logits);
+  require_data(std::isfinite(logits[best]), "the model gives {} as its best logit: it is broken",
+               logits[best]);
+  if (s.temperature == 0) return best;
+
+  // Below 1e-12 of the likeliest a token is never drawn in practice; leaving it out here keeps the
+  // sort short on large vocabularies.
+  const double floor = std::max(s.min_p, 1e-12);
+  std::vector<Candidate> candidates;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const double weight = std::exp((double(logits[i]) - double(logits[best])) / s.temperature);
+    if (weight >= floor) candidates.push_back({static_cast<int32_t>(i), logits[i], weight});
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  });
+  if (s.top_k > 0 && candidates.size() > static_cast<size_t>(s.top_k)) {
+    candidates.resize(static_cast<size_t>(s.top_k));
+  }
+  if (s.top_p < 1) keep_top_p(candidates, s.top_p);
+
+  double total = 0;
+  for (const Candidate& c : candidates) total += c.weight;
+  double left = uniform({s.seed, sequence, 0}, position) * total;
+  for (const Candidate& c : candidates) {
+    left -= c.weight;
+    if (left < 0) return c.id;
+  }
+  return candidates.back().id;
+}
+
+}  // namespace tephra

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes: N tokens, H stream width, R router width.
+#include "tephra/models/zaya1/model.h"
+
+#include "tephra/core/trace.h"
+#include "tephra/ops/embedding.h"
+#include "tephra/ops/linear.h"
+#include "tephra/ops/linear_cross_entropy.h"
+
+namespace tephra::zaya1 {
+namespace {
+
+CcaConfig attention_config(const Config& c, const LayerConfig& layer) {
+  return {.query_heads = c.query_heads,
+          .kv_heads = c.kv_heads,
+          .head_dim = c.head_dim,
+          .conv0_width = c.conv0_width,
+          .conv1_width = c.conv1_width,
+          .rotary_dim = c.rotary_dim(),
+          .rope_theta = layer.rope_theta,
+          .window = layer.window,
+          .bias = c.attention_bias};
+}
+
+ResidualScale residual_scale(const ParameterStore& store, const std::string& prefix) {
+  return {.hidden_scale = store[prefix + "hidden_states_scale"],
+          .hidden_bias = store[prefix + "hidden_states_bias"],
+          .residual_scale = store[prefix + "residual_scale"],
+          .residual_bias = store[prefix + "residual_bias"]};
+}
+
+Layer make_layer(const Config& c, int64_t index, const ParameterStore& store) {
+  const std::string prefix = format("model.layers.{}.", index);
+  return {
+      .input_norm = store[prefix + "input_layernorm.weight"],
+      .attention = CcaAttention(attention_config(c, c.layers[static_cast<size_t>(index)]), store,
+                                prefix + "self_attn."),
+      .after_attention = residual_scale(store, prefix + "post_attention_residual_scale."),
+      .expert_norm = store[prefix + "post_attention_layernorm.weight"],
+      .router = Router(c.norm_eps, index == 0, store, prefix + "mlp.gate."),
+      .experts = Experts(c.num_experts, c.skip_rule, store, prefix + "mlp.experts."),
+      .after_experts = residual_scale(store, prefix + "post_mlp_residual_scale."),
+  };
+}
+
+}  // namespace
+
+Zaya1::Zaya1(const Config& config, const LoadOptions& options)
+    : config_(config),
+      tokens_{.vocab_size = config.vocab_size,
+              .usable = config.vocab_size,
+              .pad = config.pad_id,
+              .bos = config.bos_id,
+              .eos = config.eos_ids},
+      store_(zaya1::parameters(config), options.dtype, options.device, options.with_gradients),
+      embedding_(store_["model.embed_tokens.weight"]),
+      entry_{.hidden_scale = store_["model.input_hidden_states_scale"],
+             .hidden_bias = store_["model.input_hidden_states_bias"],
+             .residual_scale = {},
+             .residual_bias = {}},
+      final_norm_(store_["model.norm.weight"]) {
+  for (int64_t i = 0; i < config.num_layers; ++i) layers_.push_back(make_layer(config, i, store_));
+  head_weight_ = config.tied_embedding ? embedding_ : store_["lm_head.weight"];
+  if (config.lm_head_bias) head_bias_ = store_["lm_head.bias"];
+}
+
+StateSpec Zaya1::state_spec() const {
+  StateSpec spec;
+  for (const LayerConfig& layer : config_.layers) {
+    spec.layers.push_back(CcaAttention::state_spec(attention_config(config_, layer)));
+  }
+  return spec;
+}
+
+Tensor Zaya1::forward(const Tensor& ids_N, const Segments& segments, Decoding* decoding) const {
+  const double eps = config_.norm_eps;
+  const int64_t pad = config_.pad_row_gets_no_input_gradient ? config_.pad_id : -1;
+  KeyRanges ranges;
+
+  const Tensor e_NH = embedding(ids_N, embedding_, pad);
+  MergedNorm merged = merge_norm(e_NH, {}, entry_, layers_[0].input_norm, eps);
+  tap("hidden.0", merged.stream);
+
+  Tensor states_NR;  // the router's, carried over depth
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const Layer& layer = layers_[i];
+    const int64_t window = config_.layers[i].window;
+    const bool new_window = i == 0 || window != config_.layers[i - 1].window;
+    if (!decoding && new_window) ranges = causal_ranges(segments, window);
+    const LayerContext context{.segments = segments,
+                               .ranges = decoding ? decoding->ranges[i] : ranges,
+                               .state = decoding ? &decoding->layers[i] : nullptr,
+                               .write_row_N = decoding ? &decoding->write_row_N : nullptr};
+
+    const Tensor a_NH = layer.attention.forward(merged.normed, context);
+    merged = merge_norm(a_NH, merged.stream, layer.after_attention, layer.expert_norm, eps);
+
+    const RouterOutput routed =
+        layer.router.forward(merged.normed, states_NR, format("router.{}", i));
+    const Tensor m_NH = layer.experts.forward(merged.normed, routed.routing);
+    states_NR = routed.states_NR;
+
+    const bool last = i + 1 == layers_.size();
+    const Tensor& next_norm = last ? final_norm_ : layers_[i + 1].input_norm;
+    merged = merge_norm(m_NH, merged.stream, layer.after_experts, next_norm, eps);
+    tap(format("hidden.{}", i + 1), last ? merged.normed : merged.stream);
+  }
+  return merged.normed;
+}
+
+Tensor Zaya1::logits(const Tensor& h_NH) const { return linear_acc(h_NH, head_weight_, head_bias_); }
+
+Tensor Zaya1::loss(const Tensor& h_NH, const Tensor& targets_N, double scale) const {
+  return linear_cross_entropy(h_NH, head_weight_, head_bias_, targets_N, scale);
+}
+
+std::unique_ptr<Model> create(const Config& config, const LoadOptions& options) {
+  return std::make_unique<Zaya1>(config, options);
+}
+
+}  // namespace tephra::zaya1

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes: N tokens, H stream width, C = (query heads + KV heads) * head width, V = KV heads * head
+// width. Queries come first in C, then keys; the current half of V first, then the delayed half.
+#include "tephra/nn/cca_attention.h"
+
+#include <cmath>
+
+#include "tephra/autograd/variable.h"
+#include "tephra/ops/attention.h"
+#include "tephra/ops/copy_rows.h"
+#include "tephra/ops/depthwise_conv.h"
+#include "tephra/ops/grouped_conv.h"
+#include "tephra/ops/linear.h"
+#include "tephra/ops/qk_mean.h"
+#include "tephra/ops/qk_norm.h"
+#include "tephra/ops/rope.h"
+#include "tephra/ops/tail_state.h"
+#include "tephra/ops/value_shift.h"
+
+namespace tephra {
+
+CcaAttention::CcaAttention(const CcaConfig& config, const ParameterStore& store,
+                           const std::string& prefix)
+    : config_(config) {
+  const std::string qkv = prefix + "qkv_proj.";
+  for (const char* name : {"q_proj", "k_proj", "v_proj_current", "v_proj_delayed"}) {
+    qkv_weights_.push_back(store[qkv + name + ".weight"]);
+    if (config.bias) qkv_biases_.push_back(store[qkv + name + ".bias"]);
+  }
+  conv0_weight_ = store[qkv + "conv_qk_depthwise.weight"];
+  conv0_bias_ = store[qkv + "conv_qk_depthwise.bias"];
+  conv1_weight_ = store[qkv + "conv_qk_grouped.weight"];
+  conv1_bias_ = store[qkv + "conv_qk_grouped.bias"];
+  temp_ = store[prefix + "qk_norm.temp"];
+  out_weight_ = store[prefix + "o_proj.weight"];
+  if (config.bias) out_bias_ = store[prefix + "o_proj.bias"];
+}
+
+LayerStateSpec CcaAttention::state_spec(const CcaConfig& config) {
+  return {.kv_width = config.kv_heads * config.head_dim,
+          .window = config.window,
+          .conv_rows = config.conv0_width + config.conv1_width - 2,
+          .conv_width = config.conv_channels(),
+          .value_width = config.kv_heads * config.head_dim / 2};
+}
+
+Tensor CcaAttention::queries_and_keys(const Tensor& z_NC, const LayerContext& context) const {
+  const Tensor left = context.state ? context.state->conv : Tensor();
+  // The stream before a document is zero, not what the first convolution would say of it: its
+  // outputs just before the document (lead) are therefore its bias, and the second one sees those.
+  const auto [u_NC, lead] = depthwise_conv(z_NC, conv0_weight_, conv0_bias_, context.segments, left,
+                                           config_.conv1_width - 1);
+  const Tensor y_NC = grouped_conv(u_NC, conv1_weight_, conv1_bias_, context.segments, lead);
+  if (left) context.state->conv = tail_state(z_NC, context.segments, left, left.dim(1));
+
+  Tensor qk_NC = qk_mean(z_NC, y_NC, config_.query_heads, config_.kv_heads);
+  qk_NC = qk_norm(qk_NC, temp_, config_.query_heads, config_.kv_heads);
+  return rope(qk_NC, context.segments.position_N, config_.head_dim, config_.rotary_dim,
+              config_.rope_theta);
+}
+
+Tensor CcaAttention::values(const Tensor& v_NV, const LayerContext& context) const {
+  if (!context.state) return value_shift(v_NV, context.segments, {});
+  const Tensor left = context.state->value;  // [sequences, V / 2]
+  const int64_t half = v_NV.cols() / 2;
+  context.state->value = tail_state(slice_columns(v_NV, half, 2 * half), context.segments,
+                                    left.view({left.rows(), 1, half}), 1)
+                             .view(left.shape());
+  return value_shift(v_NV, context.segments, left);
+}
+
+Tensor CcaAttention::forward(const Tensor& h_NH, const LayerContext& context) const {
+  const int64_t C = config_.conv_channels();
+  const int64_t Q = config_.query_heads * config_.head_dim;
+  const Tensor qkv = linear(h_NH, qkv_weights_, qkv_biases_);  // [N, C + V]
+  const Tensor qk_NC = queries_and_keys(slice_columns(qkv, 0, C), context);
+  Tensor v_NV = values(slice_columns(qkv, C, qkv.cols()), context);
+
+  const Tensor q_NQ = slice_columns(qk_NC, 0, Q);
+  Tensor k_NV = slice_columns(qk_NC, Q, C);
+  if (context.state) {
+    copy_rows(context.state->k, *context.write_row_N, k_NV);
+    copy_rows(context.state->v, *context.write_row_N, v_NV);
+    k_NV = context.state->k;
+    v_NV = context.state->v;
+  }
+  const double scale = 1 / std::sqrt(static_cast<double>(config_.head_dim));
+  const Tensor o_NQ = attention(q_NQ, k_NV, v_NV, context.ranges, config_.head_dim, scale).o;
+  return linear(o_NQ, out_weight_, out_bias_);
+}
+
+}  // namespace tephra

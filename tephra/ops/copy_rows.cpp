@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/ops/copy_rows.h"
+
+#include "tephra/device/launch.h"
+
+namespace tephra {
+
+void copy_rows(const Tensor& to, const Tensor& row_N, const Tensor& from) {
+  require(to.cols() == from.cols() && to.dtype() == from.dtype(),
+          "copy_rows: cannot copy rows of {} {} into {} {}", from.dtype(), from.shape(), to.dtype(),
+          to.shape());
+  require(row_N.dtype() == DType::i32 && row_N.numel() == from.rows(),
+          "copy_rows: {} rows need as many i32 row numbers, got {} {}", from.rows(), row_N.dtype(),
+          row_N.shape());
+  launch(to.device(), "copy_rows", kernel::CopyRows{to, row_N, from});
+}
+
+}  // namespace tephra
