@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstdio>
+
+#include "tephra/base/error.h"
+#include "tephra/base/json.h"
+#include "tephra/base/log.h"
+#include "tephra/cli/command.h"
+#include "tephra/infer/verify.h"
+
+namespace tephra {
+namespace {
+
+struct Options {
+  std::string model;
+  std::optional<std::string> golden;
+  bool self_check = false;
+  int64_t tokens = 48;
+  int64_t seed = 1;
+  std::string dtype = "f32";
+  std::string device = "cpu";
+  bool json = false;
+};
+
+void describe(Flags& flags, Options& o) {
+  flags.add("--model", o.model, "model folder: config.json and model*.safetensors").required();
+  flags.add("--golden", o.golden, "reference data: checks whatever the file holds");
+  flags.add("--self-check", o.self_check,
+            "needs no reference: cached decoding, chunks, rollback and packing against the full "
+            "forward pass");
+  flags.add("--tokens", o.tokens, "tokens of the self-check").range(2, 1e6);
+  flags.add("--seed", o.seed, "of the self-check's tokens").range(0, 9e18);
+  flags.add("--dtype", o.dtype, "arithmetic").choices({"f64", "f32", "bf16"});
+  flags.add("--device", o.device, "cpu");
+  flags.add("--json", o.json, "one JSON document");
+  flags.example("tephra verify --model build/quickstart/model --self-check");
+  flags.example("tephra verify --model tests/golden/zaya-tiny --golden "
+                "tests/golden/zaya-tiny/golden.safetensors");
+}
+
+// JSON has no infinity; an absurdly large number says the same.
+double finite(double value) { return std::isfinite(value) ? value : 1e300; }
+
+void print_json(const VerifyReport& report) {
+  Json checks = Json::Array{};
+  for (const Check& c : report.checks) {
+    Json row;
+    row["name"] = c.name;
+    row["metric"] = to_text(c.metric);
+    row["max_abs"] = finite(c.max_abs);
+    row["max_rel"] = finite(c.max_rel);
+    row["worst"] = c.worst;
+    row["bound"] = c.bound;
+    row["pass"] = c.pass;
+    checks.push_back(row);
+  }
+  Json ignored = Json::Array{};
+  for (const std::string& name : report.ignored) ignored.push_back(name);
+  Json out;
+  out["pass"] = report.pass();
+  out["checks"] = checks;
+  out["ignored"] = ignored;
+  std::printf("%s\n", out.dump(2).c_str());
+}
+
+void print_table(const VerifyReport& report) {
+  std::printf("%-34s %-14s %10s %10s %10s  %s\n", "check", "bound on", "bound", "max abs",
+              "max rel", "worst");
+  for (const Check& c : report.checks) {
+    std::printf("%-34s %-14s %10.2g %10.2g %10.2g  %s%s\n", c.name.c_str(),
+                to_text(c.metric).c_str(), c.bound, c.max_abs, c.max_rel, c.worst.c_str(),
+                c.pass ? "" : "  FAILED");
+  }
+}
+
+int run(const Options& o) {
+  require(o.golden.has_value() || o.self_check,
+          "expected --golden FILE or --self-check, got neither");
+  const std::optional<SafetensorsFile> golden =
+      o.golden ? std::optional(SafetensorsFile::open(*o.golden)) : std::nullopt;
+  const DType dtype = *parse_dtype(o.dtype);
+  const auto model = load_model(o.model, {.dtype = dtype,
+                                          .device = parse_device(o.device),
+                                          .with_gradients = golden && dtype != DType::bf16});
+  VerifyReport report;
+  if (golden) report = verify_golden(*model, *golden);
+  if (o.self_check) {
+    const VerifyReport own = verify_itself(*model, o.tokens, static_cast<uint64_t>(o.seed));
+    report.checks.insert(report.checks.end(), own.checks.begin(), own.checks.end());
+  }
+  if (o.json) {
+    print_json(report);
+  } else {
+    print_table(report);
+  }
+  if (!report.ignored.empty() && dtype != DType::bf16) {
+    log_warning("{} tensors of {} were not checked, the first is {}", report.ignored.size(),
+                *o.golden, report.ignored[0]);
+  }
+  int failed = 0;
+  for (const Check& c : report.checks) failed += c.pass ? 0 : 1;
+  require_data(failed == 0, "{} of {} checks failed", failed, report.checks.size());
+  return 0;
+}
+
+}  // namespace
+
+Command verify_command() {
+  return command<Options>("verify", "compare a model with reference data, or with itself", describe,
+                          run);
+}
+
+}  // namespace tephra

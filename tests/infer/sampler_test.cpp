@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/infer/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+namespace tephra {
+namespace {
+
+// How often each id comes up over many positions.
+std::map<int32_t, double> shares(const std::vector<float>& logits, const Sampling& sampling,
+                                 int64_t usable = -1) {
+  constexpr int kDraws = 20000;
+  std::map<int32_t, double> count;
+  const int64_t limit = usable < 0 ? static_cast<int64_t>(logits.size()) : usable;
+  for (uint64_t i = 0; i < kDraws; ++i) count[sample(logits, limit, sampling, 0, i)] += 1.0 / kDraws;
+  return count;
+}
+
+const std::vector<float> kLogits = {std::log(0.5f), std::log(0.25f), std::log(0.15f),
+                                    std::log(0.1f)};
+
+TEST(Sampler, IsGreedyAtTemperatureZeroAndBreaksTiesByTheLowerId) {
+  EXPECT_EQ(sample(std::vector<float>{1, 3, 3, 2}, 4, {}, 0, 0), 1);
+}
+
+TEST(Sampler, FollowsTheProbabilities) {
+  const auto share = shares(kLogits, {.temperature = 1});
+  EXPECT_NEAR(share.at(0), 0.5, 0.015);
+  EXPECT_NEAR(share.at(1), 0.25, 0.015);
+  EXPECT_NEAR(share.at(3), 0.1, 0.01);
+}
+
+TEST(Sampler, SharpensWithALowTemperature) {
+  const double total = 0.25 + 0.0625 + 0.0225 + 0.01;
+  EXPECT_NEAR(shares(kLogits, {.temperature = 0.5}).at(0), 0.25 / total, 0.015);
+}
+
+TEST(Sampler, KeepsTopK) {
+  const auto share = shares(kLogits, {.temperature = 1, .top_k = 2});
+  EXPECT_EQ(share.size(), 2u);
+  EXPECT_NEAR(share.at(0), 2.0 / 3, 0.015);
+}
+
+TEST(Sampler, KeepsTheShortestRunThatReachesTopP) {
+  EXPECT_EQ(shares(kLogits, {.temperature = 1, .top_p = 0.4}).size(), 1u);
+  EXPECT_EQ(shares(kLogits, {.temperature = 1, .top_p = 0.6}).size(), 2u);
+  EXPECT_EQ(shares(kLogits, {.temperature = 1, .top_p = 0.95}).size(), 4u);
+}
+
+TEST(Sampler, DropsTokensBelowMinP) {
+  EXPECT_EQ(shares(kLogits, {.temperature = 1, .min_p = 0.4}).size(), 2u);
+}
+
+TEST(Sampler, NeverChoosesAPaddedId) {
+  const std::vector<float> logits = {0, 1, 50, 60};
+  EXPECT_EQ(sample(logits, 2, {}, 0, 0), 1);
+  for (const auto& [id, share] : shares(logits, {.temperature = 2}, 2)) EXPECT_LT(id, 2);
+}
+
+TEST(Sampler, DependsOnSeedSequenceAndPositionAlone) {
+  const Sampling a{.temperature = 1, .seed = 5}, b{.temperature = 1, .seed = 6};
+  int differ_by_seed = 0, differ_by_sequence = 0;
+  for (uint64_t i = 0; i < 200; ++i) {
+    EXPECT_EQ(sample(kLogits, 4, a, 3, i), sample(kLogits, 4, a, 3, i));
+    differ_by_seed += sample(kLogits, 4, a, 3, i) != sample(kLogits, 4, b, 3, i);
+    differ_by_sequence += sample(kLogits, 4, a, 3, i) != sample(kLogits, 4, a, 4, i);
+  }
+  EXPECT_GT(differ_by_seed, 50);
+  EXPECT_GT(differ_by_sequence, 50);
+}
+
+TEST(Sampler, NamesTheSettingThatMakesNoSense) {
+  EXPECT_THROW(check_sampling({.temperature = -1}), Error);
+  EXPECT_THROW(check_sampling({.temperature = NAN}), Error);
+  EXPECT_THROW(check_sampling({.top_k = -1}), Error);
+  EXPECT_THROW(check_sampling({.min_p = 2}), Error);
+  try {
+    check_sampling({.top_p = 1.5});
+    FAIL() << "accepted a share above 1";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "top-p: expected a share in (0, 1], got 1.5");
+  }
+}
+
+TEST(Sampler, RefusesABrokenModel) {
+  EXPECT_THROW(sample(std::vector<float>{NAN, NAN}, 2, {}, 0, 0), Error);
+}
+
+}  // namespace
+}  // namespace tephra
