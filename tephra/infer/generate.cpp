@@ -2,16 +2,12 @@
 #include "tephra/infer/generate.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "tephra/base/clock.h"
 #include "tephra/infer/decoder.h"
 
 namespace tephra {
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // The logits that follow the last of these hidden states.
 Tensor last_logits(const Model& model, const Tensor& h_NH) {
@@ -45,9 +41,9 @@ Generation generate(Model& model, const std::vector<int32_t>& prompt,
   Decoder decoder(model, 1, fed);
 
   Generation result;
-  const double start = now();
+  const double start = steady_seconds();
   Tensor h_NH = prefill(decoder, prompt, options.prefill_chunk);
-  result.prefill_seconds = now() - start;
+  result.prefill_seconds = steady_seconds() - start;
   while (static_cast<int64_t>(result.tokens.size()) < options.max_new_tokens) {
     const Tensor logits = last_logits(model, h_NH);
     const std::span<const float> row(logits.data<float>(), static_cast<size_t>(logits.cols()));
@@ -61,7 +57,7 @@ Generation generate(Model& model, const std::vector<int32_t>& prompt,
     if (static_cast<int64_t>(result.tokens.size()) == options.max_new_tokens) break;
     h_NH = decoder.advance({next});
   }
-  result.decode_seconds = now() - start - result.prefill_seconds;
+  result.decode_seconds = steady_seconds() - start - result.prefill_seconds;
   return result;
 }
 
