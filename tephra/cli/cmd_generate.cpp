@@ -83,7 +83,7 @@ int run(const Options& o) {
           "smaller --max-new-tokens",
           prompt.size(), o.max_new_tokens, wanted, model->context_limit());
 
-  catch_interrupts();
+  install_signal_handlers();
   bool first = true;
   options.on_token = [&](int32_t id) {
     if (!o.json) {
