@@ -8,6 +8,7 @@
 #include "tephra/autograd/parameter.h"
 #include "tephra/base/json.h"
 #include "tephra/models/model.h"
+#include "tephra/nn/experts.h"
 #include "tephra/models/weights.h"
 
 namespace tephra::zaya1 {
@@ -17,12 +18,6 @@ struct LayerConfig {
   double rope_theta = 5e6;
 
   bool operator==(const LayerConfig&) const = default;
-};
-
-// What the class after the last expert does when it wins.
-enum class SkipRule {
-  zero,      // nothing, as transformers
-  identity,  // p_skip * h, as the original code
 };
 
 struct Config {
