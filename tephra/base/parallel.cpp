@@ -62,8 +62,8 @@ struct Job {
   }
 
   // Spins for some microseconds before it sleeps: the last piece is usually nearly done.
-  void wait() {
-    for (int spin = 0; spin < 2000; ++spin) {
+  void wait(int spins) {
+    for (int spin = 0; spin < spins; ++spin) {
       if (done.load(std::memory_order_acquire) == pieces) return;
       relax();
     }
@@ -81,6 +81,7 @@ class Pool {
   void resize(int count) {
     stop();
     threads_ = count;
+    spins_ = count <= available_cores() ? 4000 : 0;
     stopping_ = false;
     for (int i = 1; i < count; ++i) workers_.emplace_back([this] { serve(); });
   }
@@ -93,14 +94,14 @@ class Pool {
     }
     wake_.notify_all();
     job->work();
-    job->wait();
+    job->wait(spins_ / 2);
   }
 
  private:
   void serve() {
     uint64_t seen = 0;
     for (;;) {
-      for (int spin = 0; spin < 4000 && posted_.load(std::memory_order_acquire) == seen; ++spin) {
+      for (int spin = 0; spin < spins_ && posted_.load(std::memory_order_acquire) == seen; ++spin) {
         relax();
       }
       std::shared_ptr<Job> job;

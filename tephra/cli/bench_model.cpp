@@ -57,8 +57,8 @@ OpBench step_bench(int64_t tokens) {
             (*step)->run();
             return {};
           },
-          .forward_flops = zaya1::figures(bench_config(), tokens).train_flops_per_token *
-                           double(tokens)};
+          .forward_flops =
+              zaya1::figures(bench_config(), tokens).train_flops_per_token* double(tokens)};
 }
 
 }  // namespace

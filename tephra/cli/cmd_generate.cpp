@@ -74,8 +74,8 @@ int run(const Options& o) {
   options.stop_at_eos = !o.ignore_eos;
   check_sampling(options.sampling);
 
-  const auto model = load_model(
-      o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device)});
+  const auto model =
+      load_model(o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device)});
   const std::vector<int32_t> prompt = checked_ids(o.prompt_ids, model->tokens().vocab_size);
   const int64_t wanted = static_cast<int64_t>(prompt.size()) + o.max_new_tokens;
   require(wanted <= model->context_limit(),
@@ -101,8 +101,8 @@ int run(const Options& o) {
   }
   const double steps = static_cast<double>(g.tokens.size()) - 1;
   if (steps > 0 && g.decode_seconds > 0) {
-    log_info("{} prompt tokens in {:.3f} s, then {:.1f} tokens/s", prompt.size(),
-             g.prefill_seconds, steps / g.decode_seconds);
+    log_info("{} prompt tokens in {:.3f} s, then {:.1f} tokens/s", prompt.size(), g.prefill_seconds,
+             steps / g.decode_seconds);
   }
   if (interrupted()) throw Error(Fault::interrupted, "interrupted");
   return 0;

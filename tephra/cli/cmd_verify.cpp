@@ -34,8 +34,9 @@ void describe(Flags& flags, Options& o) {
   flags.add("--device", o.device, "cpu");
   flags.add("--json", o.json, "one JSON document");
   flags.example("tephra verify --model build/quickstart/model --self-check");
-  flags.example("tephra verify --model tests/golden/zaya-tiny --golden "
-                "tests/golden/zaya-tiny/golden.safetensors");
+  flags.example(
+      "tephra verify --model tests/golden/zaya-tiny --golden "
+      "tests/golden/zaya-tiny/golden.safetensors");
 }
 
 // JSON has no infinity; an absurdly large number says the same.

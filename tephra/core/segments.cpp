@@ -52,12 +52,30 @@ Segments Segments::batch(int64_t sequences, int64_t tokens_each) {
   return packed(std::vector<int64_t>(static_cast<size_t>(sequences), tokens_each));
 }
 
+Segments Segments::padded(const Tensor& mask) {
+  require(mask.ndim() == 2, "segments: a mask is [sequences, tokens], got {}", mask.shape());
+  Segments s = batch(mask.dim(0), mask.dim(1));
+  s.real_N = Tensor({mask.numel()}, DType::i32);
+  for (int64_t i = 0; i < mask.numel(); ++i) {
+    s.real_N.set(i, mask.at(i) != 0 ? 1 : 0);
+    const bool first = i % mask.dim(1) == 0;
+    require(first || s.real_N.at(i) >= s.real_N.at(i - 1),
+            "segments: padding must be at the left, but token {} of sequence {} is masked after "
+            "one that is not",
+            i % mask.dim(1), i / mask.dim(1));
+  }
+  return s;
+}
+
 KeyRanges causal_ranges(const Segments& segments, int64_t window) {
   const int64_t n = segments.tokens();
   KeyRanges ranges{Tensor({n}, DType::i32), Tensor({n}, DType::i32)};
   const int32_t* start = segments.start_N.data<int32_t>();
+  const int32_t* real = segments.real_N ? segments.real_N.data<int32_t>() : nullptr;
+  int64_t after_padding = 0;
   for (int32_t i = 0; i < n; ++i) {
-    const int64_t oldest = window > 0 ? i + 1 - window : 0;
+    if (real && real[i] == 0) after_padding = i + 1;
+    const int64_t oldest = std::max(window > 0 ? i + 1 - window : 0, after_padding);
     ranges.first_N.data<int32_t>()[i] = static_cast<int32_t>(std::max<int64_t>(start[i], oldest));
     ranges.last_N.data<int32_t>()[i] = i + 1;
   }

@@ -17,6 +17,7 @@ struct Segments {
   Tensor position_N;  // position in the document: counts from the state, if there is one
   Tensor sequence_N;  // index of the segment, and of its left state
   Tensor bounds;      // [count + 1] first row of each segment, then N
+  Tensor real_N;      // 0 for padding; undefined when there is none
   int64_t count = 0;  // segments
 
   int64_t tokens() const { return start_N.numel(); }
@@ -26,6 +27,10 @@ struct Segments {
   // The same, each continuing a document of which `past` tokens are already in its state.
   static Segments continued(std::span<const int64_t> lengths, std::span<const int64_t> past);
   static Segments batch(int64_t sequences, int64_t tokens_each);
+  // The same with padding at the left: mask [sequences, tokens_each] is 0 there. A model takes padded
+  // tokens for silence: they are seen by no other token, but are not the same as none at all where
+  // a projection has a bias.
+  static Segments padded(const Tensor& mask);
 };
 
 // Key rows [first, last) that each query row may see. Causality, documents, sliding windows and

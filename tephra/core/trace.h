@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Named intermediates. Models tap their values as they compute them; while a Trace is alive on this
-// thread it keeps them in call order, so that a golden file, a debugger or a report can look inside.
+// thread it keeps them in call order, so that a golden file, a debugger or a report can look
+// inside.
 #pragma once
 
 #include <string>

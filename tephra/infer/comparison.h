@@ -16,8 +16,8 @@ class Comparison {
     check_.bound = bound;
   }
 
-  // Adds one tensor; shapes may differ as long as the number of elements agrees. `mask`, when given,
-  // has one element per row of `want`: rows where it is zero do not count.
+  // Adds one tensor; shapes may differ as long as the number of elements agrees. `mask`, when
+  // given, has one element per row of `want`: rows where it is zero do not count.
   void add(const std::string& tensor, const Tensor& got, const Tensor& want,
            const Tensor& mask = {});
 

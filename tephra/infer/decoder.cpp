@@ -70,8 +70,9 @@ Tensor Decoder::advance(std::span<const std::vector<int32_t>> tokens) {
 
   decoding_.write_row_N = Tensor({n}, DType::i32);
   for (int64_t i = 0; i < n; ++i) {
-    decoding_.write_row_N.data<int32_t>()[i] = static_cast<int32_t>(
-        segments.sequence_N.data<int32_t>()[i] * capacity_ + segments.position_N.data<int32_t>()[i]);
+    decoding_.write_row_N.data<int32_t>()[i] =
+        static_cast<int32_t>(segments.sequence_N.data<int32_t>()[i] * capacity_ +
+                             segments.position_N.data<int32_t>()[i]);
   }
   decoding_.ranges.clear();
   for (size_t i = 0; i < spec_.layers.size(); ++i) {
@@ -95,8 +96,9 @@ Decoder::Snapshot Decoder::snapshot() const {
 }
 
 void Decoder::restore(const Snapshot& snapshot) {
-  require(snapshot.lengths.size() == lengths_.size(), "decoder: the snapshot has {} sequences, not {}",
-          snapshot.lengths.size(), lengths_.size());
+  require(snapshot.lengths.size() == lengths_.size(),
+          "decoder: the snapshot has {} sequences, not {}", snapshot.lengths.size(),
+          lengths_.size());
   for (size_t i = 0; i < lengths_.size(); ++i) {
     require(snapshot.lengths[i] <= lengths_[i],
             "decoder: the snapshot of sequence {} is at token {}, ahead of {}", i,

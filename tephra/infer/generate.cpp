@@ -37,7 +37,8 @@ Generation generate(Model& model, const std::vector<int32_t>& prompt,
   check_sampling(options.sampling);
   const TokenIds& ids = model.tokens();
   // The last token is never fed back.
-  const int64_t fed = static_cast<int64_t>(prompt.size()) + std::max<int64_t>(0, options.max_new_tokens - 1);
+  const int64_t fed =
+      static_cast<int64_t>(prompt.size()) + std::max<int64_t>(0, options.max_new_tokens - 1);
   Decoder decoder(model, 1, fed);
 
   Generation result;

@@ -149,20 +149,23 @@ class GoldenCheck {
 
   void gradients() {
     const std::vector<ParameterSpec>& specs = model_.parameters().specs();
-    const bool wanted = model_.parameters().flat_gradients().defined() &&
-                        std::any_of(golden_.entries().begin(), golden_.entries().end(),
-                                    [](const TensorEntry& e) { return e.name.starts_with("grad."); });
+    const bool wanted =
+        model_.parameters().flat_gradients().defined() &&
+        std::any_of(golden_.entries().begin(), golden_.entries().end(),
+                    [](const TensorEntry& e) { return e.name.starts_with("grad."); });
     const Tensor ids = flat_ids(ids_BS_, model_.tokens(), "input_ids");
     const double scale = 1.0 / double(B() * (S() - 1));
     Tensor loss;
     if (wanted) {
       model_.parameters().clear_gradients();
       Tape tape;
-      loss = model_.loss(model_.forward(ids, Segments::batch(B(), S())), next_tokens(ids_BS_), scale);
+      loss =
+          model_.loss(model_.forward(ids, Segments::batch(B(), S())), next_tokens(ids_BS_), scale);
       tape.backward(loss);
     } else if (has("loss")) {
       const NoGrad no_grad;
-      loss = model_.loss(model_.forward(ids, Segments::batch(B(), S())), next_tokens(ids_BS_), scale);
+      loss =
+          model_.loss(model_.forward(ids, Segments::batch(B(), S())), next_tokens(ids_BS_), scale);
     }
     if (has("loss")) {
       Comparison check("loss", Metric::relative, kLossBound);
@@ -225,20 +228,15 @@ class GoldenCheck {
     add(check);
   }
 
-  // Left padding: the masked tokens of a row are a document of their own.
   void padded() {
     if (!has("padded_mask")) return;
     const Tensor mask = get("padded_mask");
-    std::vector<int64_t> lengths;
-    for (int64_t i = 0; i < mask.numel(); ++i) {
-      const bool starts = i % S() == 0 || mask.at(i) != mask.at(i - 1);
-      if (starts) lengths.push_back(0);
-      ++lengths.back();
-    }
+    require_data(mask.shape() == ids_BS_.shape(), "{}: padded_mask is {}, input_ids is {}",
+                 golden_.path().string(), mask.shape(), ids_BS_.shape());
     const NoGrad no_grad;
     const Tensor ids = flat_ids(ids_BS_, model_.tokens(), "input_ids");
     Comparison check("padded_logits", Metric::absolute, kLogitsBound);
-    check.add("padded_logits", model_.logits(model_.forward(ids, Segments::packed(lengths))),
+    check.add("padded_logits", model_.logits(model_.forward(ids, Segments::padded(mask))),
               get("padded_logits"), mask);
     add(check);
   }
@@ -251,10 +249,12 @@ class GoldenCheck {
     Decoder decoder(model_, B(), S());
     for (int64_t t = 0; t < S(); ++t) {
       std::vector<std::vector<int32_t>> step;
-      for (int64_t b = 0; b < B(); ++b) step.push_back({row_ids(ids_BS_, b)[static_cast<size_t>(t)]});
+      for (int64_t b = 0; b < B(); ++b)
+        step.push_back({row_ids(ids_BS_, b)[static_cast<size_t>(t)]});
       const Tensor got = model_.logits(decoder.advance(step));
       for (int64_t b = 0; b < B(); ++b) {
-        const Tensor row = want.view({B() * S(), want.cols()}).slice_rows(b * S() + t, b * S() + t + 1);
+        const Tensor row =
+            want.view({B() * S(), want.cols()}).slice_rows(b * S() + t, b * S() + t + 1);
         check.add(format("row {} token {}", b, t), got.slice_rows(b, b + 1), row);
       }
     }
@@ -277,7 +277,8 @@ std::vector<int32_t> random_ids(const TokenIds& tokens, int64_t count, uint64_t 
   return ids;
 }
 
-Tensor hidden_of(Model& model, const std::vector<int32_t>& ids, const std::vector<int64_t>& lengths) {
+Tensor hidden_of(Model& model, const std::vector<int32_t>& ids,
+                 const std::vector<int64_t>& lengths) {
   return model.forward(from_values({static_cast<int64_t>(ids.size())}, ids),
                        Segments::packed(lengths));
 }

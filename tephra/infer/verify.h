@@ -33,8 +33,8 @@ struct VerifyReport {
 };
 
 // Everything that `golden` (docs/formats/golden.md) holds. Gradients are checked when the model has
-// them. A bf16 model is judged by its logits alone: their RMS distance may be at most 1.5 times that
-// of the reference's own bf16 run.
+// them. A bf16 model is judged by its logits alone: their RMS distance may be at most 1.5 times
+// that of the reference's own bf16 run.
 VerifyReport verify_golden(Model& model, const SafetensorsFile& golden);
 
 // Cached decoding against the full forward pass, chunks of tokens against single ones, packed

@@ -6,11 +6,13 @@
 #include <cmath>
 
 #include "tephra/autograd/variable.h"
+#include "tephra/ops/add_bias.h"
 #include "tephra/ops/attention.h"
 #include "tephra/ops/copy_rows.h"
 #include "tephra/ops/depthwise_conv.h"
 #include "tephra/ops/grouped_conv.h"
 #include "tephra/ops/linear.h"
+#include "tephra/ops/mask_rows.h"
 #include "tephra/ops/qk_mean.h"
 #include "tephra/ops/qk_norm.h"
 #include "tephra/ops/rope.h"
@@ -25,7 +27,10 @@ CcaAttention::CcaAttention(const CcaConfig& config, const ParameterStore& store,
   const std::string qkv = prefix + "qkv_proj.";
   for (const char* name : {"q_proj", "k_proj", "v_proj_current", "v_proj_delayed"}) {
     qkv_weights_.push_back(store[qkv + name + ".weight"]);
-    if (config.bias) qkv_biases_.push_back(store[qkv + name + ".bias"]);
+  }
+  if (config.bias) {
+    qkv_biases_ = {store[qkv + "q_proj.bias"], store[qkv + "k_proj.bias"], {}, {}};
+    value_biases_ = {store[qkv + "v_proj_current.bias"], store[qkv + "v_proj_delayed.bias"]};
   }
   conv0_weight_ = store[qkv + "conv_qk_depthwise.weight"];
   conv0_bias_ = store[qkv + "conv_qk_depthwise.bias"];
@@ -60,19 +65,24 @@ Tensor CcaAttention::queries_and_keys(const Tensor& z_NC, const LayerContext& co
 }
 
 Tensor CcaAttention::values(const Tensor& v_NV, const LayerContext& context) const {
-  if (!context.state) return value_shift(v_NV, context.segments, {});
-  const Tensor left = context.state->value;  // [sequences, V / 2]
-  const int64_t half = v_NV.cols() / 2;
-  context.state->value = tail_state(slice_columns(v_NV, half, 2 * half), context.segments,
-                                    left.view({left.rows(), 1, half}), 1)
-                             .view(left.shape());
-  return value_shift(v_NV, context.segments, left);
+  const Tensor left = context.state ? context.state->value : Tensor();  // [sequences, V / 2]
+  if (left) {
+    const int64_t half = v_NV.cols() / 2;
+    context.state->value = tail_state(slice_columns(v_NV, half, 2 * half), context.segments,
+                                      left.view({left.rows(), 1, half}), 1)
+                               .view(left.shape());
+  }
+  const Tensor shifted_NV = value_shift(v_NV, context.segments, left);
+  // A token before the document projects to the bias, so it is added after the shift.
+  return config_.bias ? add_bias(shifted_NV, value_biases_) : shifted_NV;
 }
 
 Tensor CcaAttention::forward(const Tensor& h_NH, const LayerContext& context) const {
   const int64_t C = config_.conv_channels();
   const int64_t Q = config_.query_heads * config_.head_dim;
-  const Tensor qkv = linear(h_NH, qkv_weights_, qkv_biases_);  // [N, C + V]
+  const Tensor& real_N = context.segments.real_N;
+  const Tensor heard_NH = real_N ? mask_rows(h_NH, real_N) : h_NH;
+  const Tensor qkv = linear(heard_NH, qkv_weights_, qkv_biases_);  // [N, C + V]
   const Tensor qk_NC = queries_and_keys(slice_columns(qkv, 0, C), context);
   Tensor v_NV = values(slice_columns(qkv, C, qkv.cols()), context);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compressed Convolutional Attention (Figliolia et al., 2025), as ZAYA1 uses it: queries and keys are
-// projected into a narrow latent space, mixed over time by two short causal convolutions, and attend
-// there; half of each value comes from the token before.
+// Compressed Convolutional Attention (Figliolia et al., 2025), as ZAYA1 uses it: queries and keys
+// are projected into a narrow latent space, mixed over time by two short causal convolutions, and
+// attend there; half of each value comes from the token before.
 #pragma once
 
 #include <string>
@@ -49,7 +49,8 @@ class CcaAttention {
   Tensor values(const Tensor& v_NV, const LayerContext& context) const;
 
   CcaConfig config_;
-  Tensors qkv_weights_, qkv_biases_;
+  Tensors qkv_weights_, qkv_biases_;  // queries, keys, current and delayed values
+  Tensors value_biases_;
   Tensor conv0_weight_, conv0_bias_, conv1_weight_, conv1_bias_;
   Tensor temp_;
   Tensor out_weight_, out_bias_;

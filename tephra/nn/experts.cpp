@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/nn/experts.h"
 
-#include "tephra/ops/combine_rows.h"
 #include "tephra/ops/dispatch.h"
 #include "tephra/ops/grouped_linear.h"
 #include "tephra/ops/swiglu.h"

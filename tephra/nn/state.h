@@ -20,7 +20,8 @@ struct LayerStateSpec {
 
 struct StateSpec {
   std::vector<LayerStateSpec> layers;
-  // Fixed state can be restored only where it was copied; a cache keeps a copy every so many tokens.
+  // Fixed state can be restored only where it was copied; a cache keeps a copy every so many
+  // tokens.
   int64_t snapshot_interval = 256;
 };
 

@@ -21,6 +21,8 @@
   ROW(rope)             \
   ROW(qk_mean)          \
   ROW(qk_norm)          \
+  ROW(add_bias)         \
+  ROW(mask_rows)        \
   ROW(attention)        \
   ROW(merge_attention)  \
   ROW(linear_cross_entropy)

@@ -36,7 +36,9 @@ TEST(Decoder, RunsSequencesOfDifferentLengthsSideBySide) {
 TEST(Decoder, SaysWhatDoesNotFit) {
   const auto model = load_model(kTiny, {});
   Decoder decoder(*model, 1, 4);
-  EXPECT_EQ(message_of([&] { decoder.advance({3, 4, 5, 6, 7}); }),
+  EXPECT_EQ(message_of([&] {
+              decoder.advance({3, 4, 5, 6, 7});
+            }),
             "context: 0 tokens and 5 more do not fit into 4");
   EXPECT_EQ(message_of([&] { decoder.advance({96}); }),
             "token 0 of the prompt: expected an id in [0, 96), got 96");

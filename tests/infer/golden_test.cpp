@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ZAYA1 against the reference implementation, case by case: logits, loss, every gradient, the stream
-// between layers, routing, greedy decoding, packed and padded batches.
+// ZAYA1 against the reference implementation, case by case: logits, loss, every gradient, the
+// stream between layers, routing, greedy decoding, packed and padded batches.
 #include <gtest/gtest.h>
 
 #include "tephra/autograd/tape.h"
@@ -64,8 +64,7 @@ Step train_step(const Recompute& recompute = {}) {
   const SafetensorsFile golden = SafetensorsFile::open(kGolden / "zaya-tiny/golden.safetensors");
   const Tensor ids = to_dtype(golden.tensor("input_ids"), DType::i32).view({80});
   Tape tape(recompute);
-  const Tensor loss =
-      model->loss(model->forward(ids, Segments::batch(2, 40)), ids, 1.0 / 80);
+  const Tensor loss = model->loss(model->forward(ids, Segments::batch(2, 40)), ids, 1.0 / 80);
   tape.backward(loss);
   model->parameters().complete_gradients();
   return {loss, clone(model->parameters().flat_gradients())};

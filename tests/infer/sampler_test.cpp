@@ -15,7 +15,8 @@ std::map<int32_t, double> shares(const std::vector<float>& logits, const Samplin
   constexpr int kDraws = 20000;
   std::map<int32_t, double> count;
   const int64_t limit = usable < 0 ? static_cast<int64_t>(logits.size()) : usable;
-  for (uint64_t i = 0; i < kDraws; ++i) count[sample(logits, limit, sampling, 0, i)] += 1.0 / kDraws;
+  for (uint64_t i = 0; i < kDraws; ++i)
+    count[sample(logits, limit, sampling, 0, i)] += 1.0 / kDraws;
   return count;
 }
 

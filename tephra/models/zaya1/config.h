@@ -8,8 +8,8 @@
 #include "tephra/autograd/parameter.h"
 #include "tephra/base/json.h"
 #include "tephra/models/model.h"
-#include "tephra/nn/experts.h"
 #include "tephra/models/weights.h"
+#include "tephra/nn/experts.h"
 
 namespace tephra::zaya1 {
 

@@ -108,7 +108,9 @@ Tensor Zaya1::forward(const Tensor& ids_N, const Segments& segments, Decoding* d
   return merged.normed;
 }
 
-Tensor Zaya1::logits(const Tensor& h_NH) const { return linear_acc(h_NH, head_weight_, head_bias_); }
+Tensor Zaya1::logits(const Tensor& h_NH) const {
+  return linear_acc(h_NH, head_weight_, head_bias_);
+}
 
 Tensor Zaya1::loss(const Tensor& h_NH, const Tensor& targets_N, double scale) const {
   return linear_cross_entropy(h_NH, head_weight_, head_bias_, targets_N, scale);
