@@ -127,6 +127,7 @@ class Pool {
   }
 
   std::atomic<int> threads_{1};
+  int spins_ = 0;  // before sleeping; none when threads must share cores
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_;

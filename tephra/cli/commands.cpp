@@ -11,6 +11,8 @@ Command checkpoint_inspect_command();
 Command checkpoint_random_command();
 Command checkpoint_verify_command();
 Command doctor_command();
+Command generate_command();
+Command verify_command();
 
 namespace {
 
@@ -23,6 +25,8 @@ Command grouped(const char* group, Command command) {
 
 std::vector<Command> all_commands() {
   return {
+      grouped("Models", generate_command()),
+      grouped("Models", verify_command()),
       grouped("Models", checkpoint_inspect_command()),
       grouped("Models", checkpoint_verify_command()),
       grouped("Models", checkpoint_import_command()),

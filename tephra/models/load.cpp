@@ -1,9 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "tephra/models/checkpoint.h"
 
 namespace tephra {
+namespace {
 
-std::unique_ptr<Model> load_model(const Path& path, const LoadOptions& options) {
+// One more than the largest id that the tokenizer knows; 0 without a tokenizer.
+int64_t tokenizer_size(const Path& path) {
+  if (!std::filesystem::exists(path)) return 0;
+  const Json json = Json::parse(read_file(path), path.string());
+  const Fields fields(json, path.string());
+  int64_t largest = -1;
+  if (fields.has("model")) {
+    const Fields model = fields.object("model");
+    const Json* vocab = model.json().find("vocab");
+    if (vocab && vocab->is_object()) {
+      for (const auto& [token, id] : vocab->object()) {
+        if (id.is_int()) largest = std::max(largest, id.integer());
+      }
+    }
+  }
+  if (fields.has("added_tokens")) {
+    for (const Json& added : fields.array("added_tokens")) {
+      largest = std::max(largest, Fields(added, path.string()).integer("id"));
+    }
+  }
+  return largest + 1;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load_model(const Path& path, const LoadOptions& given) {
+  LoadOptions options = given;
+  if (options.usable_tokens == 0) options.usable_tokens = tokenizer_size(path / "tokenizer.json");
   const ModelFolder folder = open_model_folder(path);
   const TensorFolder tensors = TensorFolder::open(path);
   TEPHRA_ASSERT(folder.kind->create, "every kind of model can be built");

@@ -56,6 +56,7 @@ struct LoadOptions {
   DType dtype = DType::f32;
   Device device;
   bool with_gradients = false;
+  int64_t usable_tokens = 0;  // ids from here on are padding; 0: the model knows best
 };
 
 // A kind of model: how its config is read, what tensors it has, how it is built.

@@ -2,6 +2,7 @@
 // The table of models: one row each, and the configs that have a name.
 #include "tephra/models/model.h"
 #include "tephra/models/zaya1/config.h"
+#include "tephra/models/zaya1/model.h"
 
 namespace tephra {
 namespace {
@@ -20,6 +21,10 @@ const ModelKind kKinds[] = {
         .figures =
             [](const Json& config, const std::string& where, int64_t context) {
               return zaya1::figures(zaya1::parse_config(config, where), context);
+            },
+        .create =
+            [](const Json& config, const std::string& where, const LoadOptions& options) {
+              return zaya1::create(zaya1::parse_config(config, where), options);
             },
         .native_config =
             [](const Json& config, const std::string& where) {

@@ -2,6 +2,8 @@
 // Shapes: N tokens, H stream width, R router width.
 #include "tephra/models/zaya1/model.h"
 
+#include <algorithm>
+
 #include "tephra/core/trace.h"
 #include "tephra/ops/embedding.h"
 #include "tephra/ops/linear.h"
@@ -43,12 +45,19 @@ Layer make_layer(const Config& c, int64_t index, const ParameterStore& store) {
   };
 }
 
+// Ids that the released tokenizer knows: the rows of a vocabulary of 262,272 beyond are padding.
+int64_t usable_tokens(const Config& config, const LoadOptions& options) {
+  constexpr int64_t kPadded = 262272, kKnown = 262147;
+  const int64_t known = config.vocab_size == kPadded ? kKnown : config.vocab_size;
+  return std::min(config.vocab_size, options.usable_tokens > 0 ? options.usable_tokens : known);
+}
+
 }  // namespace
 
 Zaya1::Zaya1(const Config& config, const LoadOptions& options)
     : config_(config),
       tokens_{.vocab_size = config.vocab_size,
-              .usable = config.vocab_size,
+              .usable = usable_tokens(config, options),
               .pad = config.pad_id,
               .bos = config.bos_id,
               .eos = config.eos_ids},
