@@ -22,10 +22,6 @@ const ModelKind kKinds[] = {
             [](const Json& config, const std::string& where, int64_t context) {
               return zaya1::figures(zaya1::parse_config(config, where), context);
             },
-        .create =
-            [](const Json& config, const std::string& where, const LoadOptions& options) {
-              return zaya1::create(zaya1::parse_config(config, where), options);
-            },
         .native_config =
             [](const Json& config, const std::string& where) {
               return zaya1::native_config(zaya1::parse_config(config, where));
@@ -40,6 +36,10 @@ const ModelKind kKinds[] = {
                ParameterStore& store) {
               zaya1::load_weights(folder, zaya1::parse_config(config, where),
                                   zaya1::is_legacy(config), store);
+            },
+        .create =
+            [](const Json& config, const std::string& where, const LoadOptions& options) {
+              return zaya1::create(zaya1::parse_config(config, where), options);
             },
     },
 };
