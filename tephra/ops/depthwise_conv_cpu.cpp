@@ -195,11 +195,46 @@ void add_weight_terms(int64_t width, int64_t num_taps, const T* const* dy, const
   });
 }
 
-// Sums over every output position, tokens first, then the lead rows; `dz` is written on the way,
-// while the rows of dy are still in the cache.
+// convolve_step for the input's gradient and add_weight_terms in one pass over memory, with the
+// same bits; `dy` are the K - 1 + kStep rows from the first one on, `weight` the taps reversed.
+template <class T, int K>
+void gradient_step(int64_t width, int64_t num_taps, const acc_t<T>* weight, const T* const* dy,
+                   const T* const* window, T* dz, int64_t stride, bool accumulate, acc_t<T>* sums) {
+  const int64_t taps = K > 0 ? K : num_taps;
+  const Local<T, K, kStep> in(window), d(dy);
+  for_each_vector<T>(width, [&](int64_t c, int64_t n) TEPHRA_BODY {
+    const auto d0 = load_up_to(d[0] + c, n), d1 = load_up_to(d[1] + c, n);
+    const auto d2 = load_up_to(d[2] + c, n), d3 = load_up_to(d[3] + c, n);
+    auto s0 = set<T>(0), s1 = s0, s2 = s0, s3 = s0;
+    for (int64_t k = 0; k < taps; ++k) {
+      const auto w = load_up_to(weight + k * width + c, n);
+      s0 = hn::MulAdd(w, load_up_to(d[k] + c, n), s0);
+      s1 = hn::MulAdd(w, load_up_to(d[k + 1] + c, n), s1);
+      s2 = hn::MulAdd(w, load_up_to(d[k + 2] + c, n), s2);
+      s3 = hn::MulAdd(w, load_up_to(d[k + 3] + c, n), s3);
+    }
+    for (int64_t k = 0; k < taps; ++k) {
+      auto sum = load_up_to(sums + k * width + c, n);
+      sum = hn::MulAdd(d0, load_up_to(in[k] + c, n), sum);
+      sum = hn::MulAdd(d1, load_up_to(in[k + 1] + c, n), sum);
+      sum = hn::MulAdd(d2, load_up_to(in[k + 2] + c, n), sum);
+      sum = hn::MulAdd(d3, load_up_to(in[k + 3] + c, n), sum);
+      store_up_to(sums + k * width + c, sum, n);
+    }
+    const auto sum = hn::Add(d0, load_up_to(sums + taps * width + c, n));
+    store_up_to(sums + taps * width + c, hn::Add(d3, hn::Add(d2, hn::Add(d1, sum))), n);
+    write_up_to(dz + c, s0, n, accumulate);
+    write_up_to(dz + stride + c, s1, n, accumulate);
+    write_up_to(dz + 2 * stride + c, s2, n, accumulate);
+    write_up_to(dz + 3 * stride + c, s3, n, accumulate);
+  });
+}
+
+// Sums over every output position, tokens first, then the lead rows; `dz` is written on the way.
 template <class T, class InputGradient>
 std::vector<acc_t<T>> weight_sums(const DepthwiseConvGrad& k, const SegmentRows<T>& in,
-                                  const SegmentRows<T>& dout, const InputGradient& dz_rows) {
+                                  const SegmentRows<T>& dout, const std::vector<acc_t<T>>& weight,
+                                  const InputGradient& dz_rows) {
   const int64_t width = k.z.cols(), taps = k.weight.dim(2), tokens = k.z.rows();
   std::vector<acc_t<T>> total(static_cast<size_t>((taps + 1) * width));
   const auto add = [&](int64_t begin, int64_t end, acc_t<T>* sums) {
@@ -217,11 +252,21 @@ std::vector<acc_t<T>> weight_sums(const DepthwiseConvGrad& k, const SegmentRows<
         }
       });
     };
-    for_each_step(k.segments, begin, std::min(end, tokens),
-                  [&](int64_t r, int64_t rows, int64_t segment, int64_t position) {
-                    if (k.dz) dz_rows(r, r + rows, dz_window);
-                    add_rows(rows, segment, position);
-                  });
+    const auto step = [&](int64_t r, int64_t rows, int64_t segment, int64_t position) {
+      if (!k.dz || rows < kStep) {
+        if (k.dz) dz_rows(r, r + rows, dz_window);
+        return add_rows(rows, segment, position);
+      }
+      dz_window.resize(static_cast<size_t>(taps - 1 + rows));
+      window.resize(static_cast<size_t>(taps - 1 + rows));
+      point_at(dout, segment, position, dz_window);
+      point_at(in, segment, position + 1 - taps, window);
+      visit_taps(taps, [&]<int K>() {
+        gradient_step<T, K>(width, taps, weight.data(), dz_window.data(), window.data(),
+                            k.dz.row<T>(r), k.dz.row_stride(), k.accumulate_dz, sums);
+      });
+    };
+    for_each_step(k.segments, begin, std::min(end, tokens), step);
     for (int64_t i = std::max(begin, tokens) - tokens; i < end - tokens; ++i) {
       add_rows(1, i / k.lead_rows, i % k.lead_rows - k.lead_rows);
     }
@@ -254,7 +299,7 @@ void backward(const DepthwiseConvGrad& k) {
                       window);
     };
     if (k.dweight || k.dbias) {
-      const std::vector<acc_t<T>> sums = weight_sums<T>(k, in, dout, dz_rows);
+      const std::vector<acc_t<T>> sums = weight_sums<T>(k, in, dout, weight, dz_rows);
       for (int64_t tap = 0; k.dweight && tap < taps; ++tap) {
         write_gradient(k.dweight, k.accumulate_dweight, sums.data() + tap * width, taps, tap);
       }
