@@ -20,8 +20,8 @@ class Flag {
  public:
   explicit Flag(FlagSpec* spec) : spec_(spec) {}
   Flag& required();
-  Flag& choices(
-      const std::vector<std::string>& values);  // any other value is a usage error listing them
+  // Any other value is a usage error that lists these.
+  Flag& choices(const std::vector<std::string>& values);
   Flag& range(double low, double high);
 
  private:

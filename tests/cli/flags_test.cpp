@@ -170,9 +170,9 @@ TEST(Guarded, TurnsEveryFaultIntoItsExitCode) {
   const std::pair<Fault, int> codes[] = {{Fault::usage, 2},     {Fault::data, 3},
                                          {Fault::device, 4},    {Fault::peer, 5},
                                          {Fault::internal, 70}, {Fault::interrupted, 130}};
-  for (const auto& [fault, code] : codes) {
+  for (const auto& entry : codes) {
     testing::internal::CaptureStderr();
-    EXPECT_EQ(guarded_throwing([&] { throw Error(fault, "what", "this"); }), code);
+    EXPECT_EQ(guarded_throwing([&] { throw Error(entry.first, "what", "this"); }), entry.second);
     EXPECT_EQ(testing::internal::GetCapturedStderr(), "tephra x: what\n  try: this\n");
   }
 }
