@@ -14,7 +14,6 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
 VENDORS = {
     "fmt/": r"tephra/base/format\.h",
     "nlohmann/": r"tephra/base/json\.cpp",
-    "CLI/": r"tephra/cli/\w+\.cpp",
     "hwy/": r"tephra/device/.*|tephra/ops/\w+_cpu\.cpp|tephra/ops/\w+-inl\.h",
     "dnnl": r"tephra/device/.*",
     "oneapi/": r"tephra/device/.*",
