@@ -20,6 +20,6 @@ step "2/3 decoding with a cache equals the full forward pass (some seconds)"
 "$tephra" verify --model "$out/model" --self-check
 
 step "3/3 generating: the weights are random, so are the tokens"
-"$tephra" generate --model "$out/model" --prompt-ids 2,17,42 --max-new-tokens 16
+"$tephra" generate --model "$out/model" --prompt-ids 2,17,42 --max-new-tokens 16 --temperature 1 --seed 1
 
 printf '\nquickstart: done. %s --help shows what else there is.\n' "$tephra"

@@ -67,6 +67,7 @@ HWY_INLINE void dot_block(const Gemm<In, Out>& g, int64_t i, int64_t j) {
       for (int r = 0; r < kRows; ++r) sums[r][c] = add_product(a[r], b, sums[r][c]);
     }
   };
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): 1 or 2, by In
   const int64_t step = lanes<In>() * static_cast<int64_t>(sizeof(float) / sizeof(In));
   int64_t p = 0;
   for (; p + step <= g.k; p += step) {
