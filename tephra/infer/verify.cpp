@@ -67,6 +67,7 @@ class GoldenCheck {
       packed();
       padded();
       decoding();
+      read_.insert("bf16_logits");  // for judging a bf16 model
     }
     for (const TensorEntry& entry : golden_.entries()) {
       if (!read_.contains(entry.name)) report_.ignored.push_back(entry.name);
