@@ -163,6 +163,24 @@ class Subject {
   std::optional<Tape> tape_;
 };
 
+int64_t transient_bytes(const std::array<MemoryUse, kNumPurposes + 1>& use, bool peak) {
+  int64_t bytes = 0;
+  for (const Purpose purpose : {Purpose::activations, Purpose::workspace}) {
+    const MemoryUse& u = use[static_cast<size_t>(purpose)];
+    bytes += peak ? u.peak_bytes : u.bytes;
+  }
+  return bytes;
+}
+
+// What one pass allocates at its peak.
+int64_t peak_of(Timed& timed) {
+  if (timed.prepare) timed.prepare();
+  const int64_t before = transient_bytes(memory_use(), false);
+  reset_memory_peaks();
+  timed.work();
+  return transient_bytes(memory_use(), true) - before;
+}
+
 BenchRow measure(const OpBench& bench, bool backward, Timed timed, double budget_s,
                  const Ceilings& ceilings) {
   const Work work = work_of(bench, backward);
@@ -175,6 +193,7 @@ BenchRow measure(const OpBench& bench, bool backward, Timed timed, double budget
   row.peer = peer.name;
   row.peer_seconds = peer.name.empty() ? 0 : peer.timed.best_s;
   row.share = peer.share(row.seconds);
+  row.peak_bytes = peak_of(timed);
   return row;
 }
 
@@ -230,7 +249,8 @@ std::vector<BenchRow> bench_ops(const std::vector<OpSpec>& specs, const BenchOpt
       Subject subject(bench);
       const size_t first = rows.size();
       rows.push_back(measure(bench, false, subject.forward(), options.seconds, ceilings));
-      if (options.backward) {
+      const Work gradients = work_of(bench, true);
+      if (options.backward && gradients.flops + gradients.bytes() > 0) {
         rows.push_back(measure_backward(bench, subject, rows[first], options.seconds, ceilings));
       }
       for (size_t i = first; i < rows.size(); ++i) rows[i].op = spec.name;

@@ -25,7 +25,8 @@ struct BenchRow {
   double flops = 0, bytes = 0;
   std::string peer;  // empty: the spec states no work to compare
   double peer_seconds = 0;
-  double share = 0;  // of the peer's rate
+  double share = 0;        // of the peer's rate
+  int64_t peak_bytes = 0;  // of activations and workspace, beside what was there before
 };
 
 // Every op of the registry and the whole model, in the order of the output.

@@ -65,6 +65,7 @@ Json to_json(const BenchRow& row) {
   json["peer"] = row.peer.empty() ? Json() : Json(row.peer);
   json["peer_seconds"] = row.peer.empty() ? Json() : Json(row.peer_seconds);
   json["share"] = row.peer.empty() ? Json() : Json(row.share);
+  json["peak_bytes"] = row.peak_bytes;
   return json;
 }
 
@@ -92,15 +93,16 @@ std::string rate_text(double work, double seconds) {
 
 void print_rows(const std::vector<BenchRow>& rows) {
   using enum Table::Align;
-  Table table({left, left, left, right, right, right, right, left, right});
-  table.add({"op", "bench", "pass", "ms", "GFLOP/s", "GB/s", "share", "of", "its ms"});
+  Table table({left, left, left, right, right, right, right, left, right, right});
+  table.add({"op", "bench", "pass", "ms", "GFLOP/s", "GB/s", "share", "of", "its ms", "peak MiB"});
   for (const BenchRow& row : rows) {
     const bool compared = !row.peer.empty();
     table.add({row.op, row.bench, row.backward ? "backward" : "forward",
                format("{:.3f}", row.seconds * 1e3), rate_text(row.flops, row.seconds),
                rate_text(row.bytes, row.seconds),
                compared ? format("{:.0f} %", row.share * 100) : "", row.peer,
-               compared ? format("{:.3f}", row.peer_seconds * 1e3) : ""});
+               compared ? format("{:.3f}", row.peer_seconds * 1e3) : "",
+               format("{:.1f}", double(row.peak_bytes) / (1 << 20))});
   }
   table.print();
 }
