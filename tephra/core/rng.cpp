@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/core/rng.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -37,7 +38,11 @@ void fill_with(const Tensor& x, Value value) {
   visit_float(x.dtype(), [&]<class T>() {
     const int64_t cols = x.cols();
     parallel_for(x.numel(), 1 << 14, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) x.row<T>(i / cols)[i % cols] = T(value(i));
+      for (int64_t i = begin; i < end;) {
+        const int64_t first = i / cols * cols;  // of the row that i lies in
+        T* row = x.row<T>(i / cols);
+        for (; i < std::min(end, first + cols); ++i) row[i - first] = T(value(i));
+      }
     });
   });
 }
