@@ -50,15 +50,14 @@ int64_t total_bytes(const std::vector<TensorEntry>& entries) {
   return bytes;
 }
 
-// Writes each of `entries` as `fill` makes it.
+// Writes each of `entries` as `make` gives it.
 void write_tensors(const Path& to, const std::vector<TensorEntry>& entries, int64_t max_shard_bytes,
-                   const std::function<void(size_t i, const Tensor& value)>& fill) {
+                   FunctionRef<Tensor(size_t i)> make) {
   Progress progress("writing " + to.string(), total_bytes(entries), "B");
   size_t next = 0;
   write_tensor_folder(to, entries, max_shard_bytes, [&](const TensorEntry& entry) {
     TEPHRA_ASSERT(entry.name == entries[next].name, "tensors are asked for in order");
-    Tensor value(entry.shape, entry.dtype, kCpu, Purpose::workspace);
-    fill(next++, value);
+    Tensor value = make(next++);
     progress.add(value.bytes());
     return value;
   });
@@ -133,9 +132,9 @@ void convert_checkpoint(const Path& from, const Path& to, const WriteOptions& op
   require(!fs::exists(to) || !fs::equivalent(from, to),
           "{}: is the folder to read; the model must be written to another", to.string());
   prepare_output(to, options.force);
-  write_tensors(to, entries, options.max_shard_bytes, [&](size_t i, const Tensor& value) {
-    copy_weight(tensors, plan.sources[i], value);
-    for (const std::string& name : plan.sources[i].from) tensors.release(name);
+  write_tensors(to, entries, options.max_shard_bytes, [&](size_t i) {
+    if (i > 0) release(tensors, plan.sources[i - 1]);  // it is written by now
+    return read_weight(tensors, plan.sources[i], entries[i].dtype);
   });
   for (const char* name : kSideFiles) {
     if (fs::exists(from / name)) write_file(to / name, read_file(from / name));
@@ -155,8 +154,11 @@ void write_random_checkpoint(const Json& config, const std::string& where, const
     entries.push_back({spec.name, dtype, spec.shape});
   }
   prepare_output(to, options.force);
-  write_tensors(to, entries, options.max_shard_bytes,
-                [&](size_t i, const Tensor& value) { initialise(specs[i], seed, value); });
+  write_tensors(to, entries, options.max_shard_bytes, [&](size_t i) {
+    Tensor value(specs[i].shape, dtype, kCpu, Purpose::workspace);
+    initialise(specs[i], seed, value);
+    return value;
+  });
   write_generation_config(to, native);
   write_config(to, native, dtype);
 }

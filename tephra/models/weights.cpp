@@ -157,4 +157,16 @@ void copy_weight(const TensorFolder& folder, const WeightSource& source, const T
   }
 }
 
+Tensor read_weight(const TensorFolder& folder, const WeightSource& source, DType dtype) {
+  const bool as_stored = source.from.size() == 1 && folder.entry(source.from[0]).dtype == dtype;
+  if (as_stored) return folder.tensor(source.from[0]);
+  Tensor value(source.parameter.shape, dtype, kCpu, Purpose::workspace);
+  copy_weight(folder, source, value);
+  return value;
+}
+
+void release(const TensorFolder& folder, const WeightSource& source) {
+  for (const std::string& name : source.from) folder.release(name);
+}
+
 }  // namespace tephra

@@ -40,4 +40,10 @@ DType stored_dtype(const TensorFolder& folder, const WeightSource& source);
 // Converts into `to`, which has the parameter's shape.
 void copy_weight(const TensorFolder& folder, const WeightSource& source, const Tensor& to);
 
+// The parameter in `dtype`: a view of the file where it is stored so, else a copy.
+Tensor read_weight(const TensorFolder& folder, const WeightSource& source, DType dtype);
+
+// Lets go of the memory of tensors that were read.
+void release(const TensorFolder& folder, const WeightSource& source);
+
 }  // namespace tephra

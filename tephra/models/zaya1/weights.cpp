@@ -128,7 +128,7 @@ void load_weights(const TensorFolder& folder, const Config& config, bool legacy,
   check_weights(folder, plan);
   for (const WeightSource& source : plan.sources) {
     copy_weight(folder, source, store[source.parameter.name]);
-    for (const std::string& name : source.from) folder.release(name);
+    release(folder, source);
   }
   std::vector<int64_t> open;  // layers whose skip class can win
   for (int64_t l = 0; l < config.num_layers; ++l) {
