@@ -70,14 +70,13 @@ Json to_json(const BenchRow& row) {
 }
 
 void print_document(const std::vector<BenchRow>& rows, const Ceilings& before,
-                    const Ceilings& after, double load) {
+                    const Ceilings& after) {
   Json json;
   json["version"] = TEPHRA_VERSION;
   json["machine"]["cpu"] = this_machine().cpu;
   json["machine"]["simd_target"] = simd_target();
   for (const auto& [name, version] : device_libraries())
     json["machine"]["libraries"][name] = version;
-  json["machine"]["load_average"] = load;
   json["threads"] = num_threads();
   json["dtype"] = "f32";
   json["ceilings_before"] = to_json(before);
@@ -137,19 +136,18 @@ int run(const Options& o) {
     print_list(specs, o.json);
     return 0;
   }
-  const double load = load_average();
-  warn_when_busy(load);
+  warn_when_busy(load_average());
   log_info("measuring the ceilings");
   const Ceilings before = measure_ceilings(kCeilingSeconds);
   const std::vector<BenchRow> rows = bench_ops(specs, o.bench, before);
   log_info("measuring the ceilings again");
   const Ceilings after = measure_ceilings(kCeilingSeconds);
   if (o.json) {
-    print_document(rows, before, after, load);
+    print_document(rows, before, after);
     return 0;
   }
   print("f32, {} threads, {}, load average {:.1f}; best pass within {} s; share of the peer's rate",
-        num_threads(), this_machine().cpu, load, o.bench.seconds);
+        num_threads(), this_machine().cpu, before.load_average, o.bench.seconds);
   print_rows(rows);
   print("");
   print_ceilings(before, after);

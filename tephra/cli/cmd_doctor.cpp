@@ -122,6 +122,10 @@ void add_ceilings(Table& table, const Findings& f) {
   table.add({"ceilings", f.source});
   if (!f.ceilings) return;
   const Ceilings& c = *f.ceilings;
+  if (c.load_average > 0.5 * f.machine.cores) {
+    table.add({"  too low", format("the load average was {:.1f}: measure again on an idle machine",
+                                   c.load_average)});
+  }
   table.add({"  matrix product", format("{:.0f} GFLOP/s f32 with {} threads, {:.0f} with one",
                                         c.gemm_gflops, f.threads, c.gemm_gflops_per_thread)});
   for (const StreamCeiling& s : c.streams) {

@@ -28,6 +28,7 @@ Ceilings from_json(const Fields& fields) {
   Ceilings c;
   c.gemm_gflops = positive(fields, "gemm_gflops");
   c.gemm_gflops_per_thread = positive(fields, "gemm_gflops_per_thread");
+  c.load_average = fields.number("load_average");
   for (const Json& entry : fields.array("streams")) {
     const Fields stream(entry, fields.where());
     c.streams.push_back(
@@ -88,6 +89,7 @@ Json to_json(const Ceilings& c) {
   Json json;
   json["gemm_gflops"] = c.gemm_gflops;
   json["gemm_gflops_per_thread"] = c.gemm_gflops_per_thread;
+  json["load_average"] = c.load_average;
   json["streams"] = Json::Array{};
   for (const StreamCeiling& s : c.streams) {
     Json entry;

@@ -76,6 +76,7 @@ struct Ceilings {
   double gemm_gflops = 0;             // all threads
   double gemm_gflops_per_thread = 0;  // one thread, the others idle
   std::vector<StreamCeiling> streams;
+  double load_average = 0;  // when it was measured: on a busy machine these are no ceilings
 };
 
 // The best of several passes of each kind, `seconds` in all, roughly.

@@ -121,6 +121,7 @@ Ceilings measure_ceilings(double seconds) {
   const double share = seconds / static_cast<double>(std::size(kMixes) + 3);
   const int threads = num_threads();
   Ceilings c;
+  c.load_average = load_average();
   c.gemm_gflops = best_gemm_gflops(threads, 2 * share);
   c.gemm_gflops_per_thread = threads == 1 ? c.gemm_gflops : best_gemm_gflops(1, share);
   const int64_t bytes = beyond_cache_bytes();
