@@ -6,7 +6,6 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "tephra/base/parallel.h"
@@ -19,167 +18,210 @@ namespace tephra::kernel::HWY_NAMESPACE {
 using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this
                                       // target
 
-// The four vectors of a merge; the residual ones are null where there is no stream.
-template <class T>
-struct MergeScale {
-  const T *hidden_scale, *hidden_bias, *residual_scale = nullptr, *residual_bias = nullptr;
+// Rows that share one visit to what is the same for all of them.
+constexpr int kForwardRows = 4;
+constexpr int kBackwardRows = 2;
+// That is vectors and sums, a vector of each in turn. Tensors tend to start on page boundaries,
+// where the same columns of all of them would compete for one cache set.
+constexpr int64_t kVectors = 5;  // hidden scale and bias, residual scale and bias, norm weight
+constexpr int64_t kSums = 4;  // over rows: of g, g * hidden, g * residual, dnormed * merged * rstd
 
-  explicit MergeScale(const ResidualScale& s)
-      : hidden_scale(s.hidden_scale.data<T>()), hidden_bias(s.hidden_bias.data<T>()) {
-    if (s.residual_scale) residual_scale = s.residual_scale.data<T>();
-    if (s.residual_bias) residual_bias = s.residual_bias.data<T>();
-  }
+template <class T>
+struct VectorsAt {
+  Vec<T> hidden_scale, hidden_bias, residual_scale, residual_bias, weight;
+
+  HWY_INLINE VectorsAt(const acc_t<T>* packed, int64_t c, int64_t n)
+      : hidden_scale(load_up_to(packed + kVectors * c, n)),
+        hidden_bias(load_up_to(packed + kVectors * c + n, n)),
+        residual_scale(load_up_to(packed + kVectors * c + 2 * n, n)),
+        residual_bias(load_up_to(packed + kVectors * c + 3 * n, n)),
+        weight(load_up_to(packed + kVectors * c + 4 * n, n)) {}
 };
 
-// A merge at some columns: both sides with their biases, and their scaled sum.
+template <class T>
+Tensor pack_vectors(const ResidualScale& s, const Tensor& weight) {
+  using Acc = acc_t<T>;
+  const Tensor packed({kVectors * weight.numel()}, dtype_of<Acc>(), kCpu, Purpose::workspace);
+  int64_t slot = 0;
+  for (const Tensor& v :
+       {s.hidden_scale, s.hidden_bias, s.residual_scale, s.residual_bias, weight}) {
+    for_each_vector<T>(weight.numel(), [&](int64_t c, int64_t n) HWY_ATTR {
+      const auto value = v ? load_up_to(v.template data<T>() + c, n) : set<T>(0);
+      store_up_to(packed.data<Acc>() + kVectors * c + slot * n, value, n);
+    });
+    ++slot;
+  }
+  return packed;
+}
+
+// One row at some columns: both sides with their biases, and their scaled sum.
 template <class T>
 struct MergePoint {
   Vec<T> hidden, residual, merged;
 };
 
+// `stream` is null where there is none.
 template <class T>
-HWY_INLINE MergePoint<T> merge_at(const MergeScale<T>& s, const T* x, const acc_t<T>* stream,
+HWY_INLINE MergePoint<T> merge_at(const VectorsAt<T>& v, const T* x, const acc_t<T>* stream,
                                   int64_t c, int64_t n) {
-  const auto hidden = hn::Add(load_up_to(x + c, n), load_up_to(s.hidden_bias + c, n));
-  const auto scaled = hn::Mul(hidden, load_up_to(s.hidden_scale + c, n));
+  const auto hidden = hn::Add(load_up_to(x + c, n), v.hidden_bias);
+  const auto scaled = hn::Mul(hidden, v.hidden_scale);
   if (!stream) return {hidden, set<T>(0), scaled};
-  const auto residual = hn::Add(load_up_to(stream + c, n), load_up_to(s.residual_bias + c, n));
-  return {hidden, residual, hn::MulAdd(residual, load_up_to(s.residual_scale + c, n), scaled)};
+  const auto residual = hn::Add(load_up_to(stream + c, n), v.residual_bias);
+  return {hidden, residual, hn::MulAdd(residual, v.residual_scale, scaled)};
 }
 
+// Row r of a tensor, null when it is undefined: absent, or not wanted.
 template <class T>
-HWY_INLINE const acc_t<T>* stream_row(const Tensor& stream, int64_t r) {
-  return stream ? stream.row<acc_t<T>>(r) : nullptr;
+HWY_INLINE T* row_or_null(const Tensor& t, int64_t r) {
+  return t ? t.row<T>(r) : nullptr;
 }
 
-template <class T>
-void forward_rows(const MergeNorm& k, int64_t begin, int64_t end) {
+template <class T, int kRows>
+void forward_rows(const MergeNorm& k, const acc_t<T>* packed, int64_t first) {
   using Acc = acc_t<T>;
   const int64_t width = k.x.cols();
-  const MergeScale<T> scale(k.scale);
-  const T* w = k.weight.data<T>();
-  for (int64_t r = begin; r < end; ++r) {
-    const T* x = k.x.row<T>(r);
-    const Acc* stream = stream_row<T>(k.stream, r);
-    Acc* merged = k.merged.row<Acc>(r);
-    T* normed = k.normed.row<T>(r);
-    Vec<T> squares = set<T>(0);
-    for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
-      const auto v = merge_at(scale, x, stream, c, n).merged;
-      squares = hn::MulAdd(v, v, squares);
-      store_up_to(merged + c, v, n);
-    });
-    const Acc mean = sum_of_lanes<T>(squares) / static_cast<Acc>(width);
-    const Acc rstd = Acc(1) / std::sqrt(mean + static_cast<Acc>(k.eps));
-    k.rstd.data<Acc>()[r] = rstd;
-    for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
-      const auto v = hn::Mul(load_up_to(merged + c, n), set<T>(rstd));
-      store_up_to(normed + c, hn::Mul(v, load_up_to(w + c, n)), n);
-    });
+  const T* x[kRows];
+  const Acc* stream[kRows];
+  Acc* merged[kRows];
+  T* normed[kRows];
+  Vec<T> squares[kRows], rstd[kRows];
+  for (int i = 0; i < kRows; ++i) {
+    x[i] = k.x.row<T>(first + i);
+    stream[i] = row_or_null<Acc>(k.stream, first + i);
+    merged[i] = k.merged.row<Acc>(first + i);
+    normed[i] = k.normed.row<T>(first + i);
+    squares[i] = set<T>(0);
   }
+  for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+    const VectorsAt<T> v(packed, c, n);
+    for (int i = 0; i < kRows; ++i) {
+      const auto m = merge_at(v, x[i], stream[i], c, n).merged;
+      squares[i] = hn::MulAdd(m, m, squares[i]);
+      store_up_to(merged[i] + c, m, n);
+    }
+  });
+  for (int i = 0; i < kRows; ++i) {
+    const Acc mean = sum_of_lanes<T>(squares[i]) / static_cast<Acc>(width);
+    const Acc r = Acc(1) / std::sqrt(mean + static_cast<Acc>(k.eps));
+    k.rstd.data<Acc>()[first + i] = r;
+    rstd[i] = set<T>(r);
+  }
+  for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+    const VectorsAt<T> v(packed, c, n);
+    for (int i = 0; i < kRows; ++i) {
+      const auto m = hn::Mul(load_up_to(merged[i] + c, n), rstd[i]);
+      store_up_to(normed[i] + c, hn::Mul(m, v.weight), n);
+    }
+  });
 }
 
 void forward(const MergeNorm& k) {
   visit_float(k.x.dtype(), [&]<class T>() HWY_ATTR {
-    parallel_for(k.x.rows(), row_grain(k.x.cols()),
-                 [&](int64_t begin, int64_t end) HWY_ATTR { forward_rows<T>(k, begin, end); });
+    const Tensor vectors = pack_vectors<T>(k.scale, k.weight);
+    const auto* packed = vectors.data<acc_t<T>>();
+    parallel_for(k.x.rows(), row_grain(k.x.cols()), [&](int64_t begin, int64_t end) HWY_ATTR {
+      int64_t r = begin;
+      for (; r + kForwardRows <= end; r += kForwardRows) {
+        forward_rows<T, kForwardRows>(k, packed, r);
+      }
+      for (; r < end; ++r) forward_rows<T, 1>(k, packed, r);
+    });
   });
 }
 
-constexpr int64_t kGroup = 4;  // rows that share one visit to the column sums
-constexpr int64_t kSums = 4;   // over rows: of g, g * hidden, g * residual, dnormed * merged * rstd
-
-// The rows of one group; a null pointer is a tensor that is absent or not wanted.
+// One row; null is absent or not wanted. With m = mean(dnormed * w * merged) and s = rstd, the
+// gradient of the merged stream is g = dmerged + s * (w * dnormed - merged * s^2 * m).
 template <class T>
-struct GradRows {
+struct GradRow {
   using Acc = acc_t<T>;
-  int64_t count;
-  const T *x[kGroup], *dnormed[kGroup];
-  const Acc *stream[kGroup], *dmerged[kGroup];
-  T* dx[kGroup];
-  Acc* dstream[kGroup];
-  Acc rstd[kGroup], shrink[kGroup];
+  const T *x, *dnormed;
+  const Acc *stream, *dmerged;
+  T* dx;
+  Acc* dstream;
+  Acc rstd;
 
-  GradRows(const MergeNormGrad& k, int64_t begin, int64_t end) : count(end - begin) {
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t r = begin + i;
-      x[i] = k.x.row<T>(r);
-      dnormed[i] = k.dnormed ? k.dnormed.row<T>(r) : nullptr;
-      stream[i] = stream_row<T>(k.stream, r);
-      dmerged[i] = stream_row<T>(k.dmerged, r);
-      dx[i] = k.dx.grad ? k.dx.grad.row<T>(r) : nullptr;
-      dstream[i] = k.dstream.grad ? k.dstream.grad.row<Acc>(r) : nullptr;
-      rstd[i] = k.rstd.data<Acc>()[r];
-    }
-  }
+  GradRow() = default;
+  GradRow(const MergeNormGrad& k, int64_t r)
+      : x(k.x.row<T>(r)),
+        dnormed(row_or_null<T>(k.dnormed, r)),
+        stream(row_or_null<Acc>(k.stream, r)),
+        dmerged(row_or_null<Acc>(k.dmerged, r)),
+        dx(row_or_null<T>(k.dx.grad, r)),
+        dstream(row_or_null<Acc>(k.dstream.grad, r)),
+        rstd(k.rstd.data<Acc>()[r]) {}
 };
 
-// With m = mean(dnormed * w * merged) and s = rstd, the gradient of the merged stream is
-// g = dmerged + s * (w * dnormed - merged * s^2 * m); this is s^2 * m of one row.
+// s^2 * m of one row.
 template <class T>
-HWY_INLINE acc_t<T> shrink_of(const MergeScale<T>& scale, const T* w, const GradRows<T>& rows,
-                              int64_t i, int64_t width) {
-  if (!rows.dnormed[i]) return 0;
-  Vec<T> dots = set<T>(0);
+HWY_INLINE Vec<T> shrink_of(const acc_t<T>* packed, const GradRow<T>& row, int64_t width) {
+  if (!row.dnormed) return set<T>(0);
+  auto dots = set<T>(0);
   for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
-    const auto t = hn::Mul(load_up_to(rows.dnormed[i] + c, n), load_up_to(w + c, n));
-    dots = hn::MulAdd(t, merge_at(scale, rows.x[i], rows.stream[i], c, n).merged, dots);
+    const VectorsAt<T> v(packed, c, n);
+    const auto t = hn::Mul(load_up_to(row.dnormed + c, n), v.weight);
+    dots = hn::MulAdd(t, merge_at(v, row.x, row.stream, c, n).merged, dots);
   });
-  const acc_t<T> s = rows.rstd[i];
-  return s * s * (sum_of_lanes<T>(dots) / static_cast<acc_t<T>>(width));
+  const acc_t<T> mean = sum_of_lanes<T>(dots) / static_cast<acc_t<T>>(width);
+  return set<T>(row.rstd * row.rstd * mean);
 }
 
-// Writes dx and dstream of rows [begin, end); adds to `sums`, kSums rows of width, unless null.
-template <class T>
-void backward_rows(const MergeNormGrad& k, int64_t begin, int64_t end, acc_t<T>* sums) {
+// Writes dx and dstream of some rows; adds to `sums` unless null.
+template <class T, int kRows>
+void backward_rows(const MergeNormGrad& k, const acc_t<T>* packed, int64_t first, acc_t<T>* sums) {
   const int64_t width = k.x.cols();
-  const MergeScale<T> scale(k.scale);
-  const T* w = k.weight.data<T>();
-  for (int64_t r = begin; r < end; r += kGroup) {
-    GradRows<T> rows(k, r, std::min(end, r + kGroup));
-    for (int64_t i = 0; i < rows.count; ++i) {
-      rows.shrink[i] = shrink_of(scale, w, rows, i, width);
-    }
-    for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
-      auto g_sum = set<T>(0), hidden_sum = g_sum, residual_sum = g_sum, weight_sum = g_sum;
-      for (int64_t i = 0; i < rows.count; ++i) {
-        const auto at = merge_at(scale, rows.x[i], rows.stream[i], c, n);
-        auto g = rows.dmerged[i] ? load_up_to(rows.dmerged[i] + c, n) : set<T>(0);
-        if (rows.dnormed[i]) {
-          const auto dnormed = load_up_to(rows.dnormed[i] + c, n);
-          const auto s = set<T>(rows.rstd[i]);
-          const auto t = hn::Mul(dnormed, load_up_to(w + c, n));
-          g = hn::MulAdd(hn::NegMulAdd(at.merged, set<T>(rows.shrink[i]), t), s, g);
-          weight_sum = hn::MulAdd(hn::Mul(at.merged, s), dnormed, weight_sum);
-        }
-        if (rows.dx[i]) {
-          const auto dx = hn::Mul(g, load_up_to(scale.hidden_scale + c, n));
-          write_up_to(rows.dx[i] + c, dx, n, k.dx.accumulate);
-        }
-        if (rows.dstream[i]) {
-          const auto dstream = hn::Mul(g, load_up_to(scale.residual_scale + c, n));
-          write_up_to(rows.dstream[i] + c, dstream, n, k.dstream.accumulate);
-        }
-        g_sum = hn::Add(g_sum, g);
-        hidden_sum = hn::MulAdd(g, at.hidden, hidden_sum);
-        residual_sum = hn::MulAdd(g, at.residual, residual_sum);
-      }
-      if (!sums) return;
-      write_up_to(sums + c, g_sum, n, true);
-      write_up_to(sums + width + c, hidden_sum, n, true);
-      write_up_to(sums + 2 * width + c, residual_sum, n, true);
-      write_up_to(sums + 3 * width + c, weight_sum, n, true);
-    });
+  const bool add_dx = k.dx.accumulate, add_dstream = k.dstream.accumulate;
+  GradRow<T> rows[kRows];
+  Vec<T> shrink[kRows], rstd[kRows];
+  for (int i = 0; i < kRows; ++i) {
+    rows[i] = GradRow<T>(k, first + i);
+    shrink[i] = shrink_of(packed, rows[i], width);
+    rstd[i] = set<T>(rows[i].rstd);
   }
+  for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+    const VectorsAt<T> v(packed, c, n);
+    auto g_sum = set<T>(0), hidden_sum = g_sum, residual_sum = g_sum, weight_sum = g_sum;
+    for (int i = 0; i < kRows; ++i) {
+      const GradRow<T>& row = rows[i];
+      const MergePoint<T> at = merge_at(v, row.x, row.stream, c, n);
+      auto g = row.dmerged ? load_up_to(row.dmerged + c, n) : set<T>(0);
+      if (row.dnormed) {
+        const auto d = load_up_to(row.dnormed + c, n);
+        g = hn::MulAdd(hn::NegMulAdd(at.merged, shrink[i], hn::Mul(d, v.weight)), rstd[i], g);
+        weight_sum = hn::MulAdd(hn::Mul(at.merged, rstd[i]), d, weight_sum);
+      }
+      if (row.dx) write_up_to(row.dx + c, hn::Mul(g, v.hidden_scale), n, add_dx);
+      if (row.dstream) write_up_to(row.dstream + c, hn::Mul(g, v.residual_scale), n, add_dstream);
+      g_sum = hn::Add(g_sum, g);
+      hidden_sum = hn::MulAdd(g, at.hidden, hidden_sum);
+      residual_sum = hn::MulAdd(g, at.residual, residual_sum);
+    }
+    if (!sums) return;
+    write_up_to(sums + kSums * c, g_sum, n, true);
+    write_up_to(sums + kSums * c + n, hidden_sum, n, true);
+    write_up_to(sums + kSums * c + 2 * n, residual_sum, n, true);
+    write_up_to(sums + kSums * c + 3 * n, weight_sum, n, true);
+  });
 }
 
-// target = factor * sum, or adds it; no factor is 1.
 template <class T>
-void write_vector(const GradTarget& target, const acc_t<T>* sum, const Tensor& factor) {
+void backward_block(const MergeNormGrad& k, const acc_t<T>* packed, int64_t begin, int64_t end,
+                    acc_t<T>* sums) {
+  int64_t r = begin;
+  for (; r + kBackwardRows <= end; r += kBackwardRows) {
+    backward_rows<T, kBackwardRows>(k, packed, r, sums);
+  }
+  for (; r < end; ++r) backward_rows<T, 1>(k, packed, r, sums);
+}
+
+// target = factor * the interleaved sum number `slot`, or adds it; no factor is 1.
+template <class T>
+void write_vector(const GradTarget& target, const acc_t<T>* sums, int64_t slot,
+                  const Tensor& factor) {
   if (!target.grad) return;
   acc_t<T>* out = target.grad.data<acc_t<T>>();
   for_each_vector<T>(target.grad.numel(), [&](int64_t c, int64_t n) HWY_ATTR {
-    auto v = load_up_to(sum + c, n);
+    auto v = load_up_to(sums + kSums * c + slot * n, n);
     if (factor) v = hn::Mul(v, load_up_to(factor.data<T>() + c, n));
     write_up_to(out + c, v, n, target.accumulate);
   });
@@ -189,21 +231,24 @@ void backward(const MergeNormGrad& k) {
   visit_float(k.x.dtype(), [&]<class T>() HWY_ATTR {
     using Acc = acc_t<T>;
     const int64_t rows = k.x.rows(), width = k.x.cols();
+    const Tensor vectors = pack_vectors<T>(k.scale, k.weight);
+    const Acc* packed = vectors.data<Acc>();
     if (!k.wants_vectors()) {
       parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) HWY_ATTR {
-        backward_rows<T>(k, begin, end, nullptr);
+        backward_block<T>(k, packed, begin, end, nullptr);
       });
       return;
     }
-    const Tensor total({kSums, width}, dtype_of<Acc>(), kCpu, Purpose::workspace);
+    const Tensor total({kSums * width}, dtype_of<Acc>(), kCpu, Purpose::workspace);
+    const Acc* sum = total.data<Acc>();
     cpu::sum_rows<Acc>(rows, kSums * width, total.data<Acc>(), false,
                        [&](int64_t begin, int64_t end, Acc* sums)
-                           HWY_ATTR { backward_rows<T>(k, begin, end, sums); });
-    write_vector<T>(k.dhidden_bias, total.row<Acc>(0), k.scale.hidden_scale);
-    write_vector<T>(k.dhidden_scale, total.row<Acc>(1), {});
-    write_vector<T>(k.dresidual_bias, total.row<Acc>(0), k.scale.residual_scale);
-    write_vector<T>(k.dresidual_scale, total.row<Acc>(2), {});
-    write_vector<T>(k.dweight, total.row<Acc>(3), {});
+                           HWY_ATTR { backward_block<T>(k, packed, begin, end, sums); });
+    write_vector<T>(k.dhidden_bias, sum, 0, k.scale.hidden_scale);
+    write_vector<T>(k.dhidden_scale, sum, 1, {});
+    write_vector<T>(k.dresidual_bias, sum, 0, k.scale.residual_scale);
+    write_vector<T>(k.dresidual_scale, sum, 2, {});
+    write_vector<T>(k.dweight, sum, 3, {});
   });
 }
 

@@ -30,9 +30,11 @@ void rotate_rows(const Rope& k, const cpu::RotaryTable<acc_t<T>>& table, acc_t<T
   for (int64_t r = begin; r < end; ++r) {
     const Acc* cosines = table.row(k.position_N.data<int32_t>()[r], scratch.data());
     const Acc* sines = cosines + half;
+    const T* x_row = k.x.row<T>(r);
+    T* y_row = k.y.grad.row<T>(r);
     for (int64_t at = 0; at < k.x.cols(); at += k.head_dim) {
-      const T* x = k.x.row<T>(r) + at;
-      T* y = k.y.grad.row<T>(r) + at;
+      const T* x = x_row + at;
+      T* y = y_row + at;
       for_each_vector<T>(half, [&](int64_t i, int64_t n) HWY_ATTR {
         const auto cos = load_up_to(cosines + i, n);
         const auto sin = hn::Mul(load_up_to(sines + i, n), set<T>(sign));

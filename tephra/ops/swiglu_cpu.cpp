@@ -6,9 +6,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <hwy/contrib/math/math-inl.h>
-
 #include "tephra/base/parallel.h"
+#include "tephra/device/cpu/exp-inl.h"
 #include "tephra/device/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,14 +16,12 @@ namespace tephra::kernel::HWY_NAMESPACE {
 using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this
                                       // target
 
-// 1 / (1 + exp(-v)), from exp(-|v|), which never overflows. NaN gives a number, but both callers
+// 1 / (1 + exp(-v)), and 0 below -87, where exp is bounded. NaN gives a number, but both callers
 // multiply by v.
 template <class T>
 HWY_INLINE Vec<T> sigmoid(Vec<T> v) {
-  const Tag<T> d;
-  const auto e = hn::Exp(d, hn::Neg(hn::Abs(v)));
-  const auto numerator = hn::IfThenElse(hn::Lt(v, set<T>(0)), e, set<T>(1));
-  return hn::Div(numerator, hn::Add(e, set<T>(1)));
+  const auto s = hn::Div(set<T>(1), hn::Add(bounded_exp(hn::Neg(v)), set<T>(1)));
+  return hn::IfThenZeroElse(hn::Lt(v, set<T>(-87)), s);
 }
 
 void forward(const Swiglu& k) {
