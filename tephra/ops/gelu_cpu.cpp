@@ -16,8 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace tephra::kernel::HWY_NAMESPACE {
 
-using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this
-                                      // target
+using namespace simd::HWY_NAMESPACE;  // NOLINT: vectors of this target
 
 // The normal law at x: distribution function and exp(-x^2 / 2).
 template <class T>

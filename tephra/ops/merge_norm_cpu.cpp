@@ -15,8 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace tephra::kernel::HWY_NAMESPACE {
 
-using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this
-                                      // target
+using namespace simd::HWY_NAMESPACE;  // NOLINT: vectors of this target
 
 // Rows that share one visit to what is the same for all of them.
 constexpr int kForwardRows = 4;

@@ -12,8 +12,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace tephra::kernel::HWY_NAMESPACE {
 
-using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this
-                                      // target
+using namespace simd::HWY_NAMESPACE;  // NOLINT: vectors of this target
 
 // Calls f(r, q, k, group) for each row and key head: offsets in the row of the group's first query
 // head and of its key head.

@@ -17,8 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace tephra::kernel::HWY_NAMESPACE {
 
-using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this
-                                      // target
+using namespace simd::HWY_NAMESPACE;  // NOLINT: vectors of this target
 
 void forward(const QkNorm& k) {
   visit_float(k.x.dtype(), [&]<class T>() HWY_ATTR {

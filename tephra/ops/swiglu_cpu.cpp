@@ -13,8 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace tephra::kernel::HWY_NAMESPACE {
 
-using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this
-                                      // target
+using namespace simd::HWY_NAMESPACE;  // NOLINT: vectors of this target
 
 // 1 / (1 + exp(-v)), and 0 below -87, where exp is bounded. NaN gives a number, but both callers
 // multiply by v.
