@@ -14,67 +14,92 @@ namespace tephra::kernel::HWY_NAMESPACE {
 
 using namespace simd::HWY_NAMESPACE;  // NOLINT: vectors of this target
 
-// Calls f(r, q, k, group) for each row and key head: offsets in the row of the group's first query
-// head and of its key head.
-template <class F>
-HWY_INLINE void for_each_group(int64_t rows, int64_t cols, int64_t nq, int64_t nk, F f) {
-  const int64_t dim = cols / (nq + nk), group = nq / nk;
-  parallel_for(rows, row_grain(cols), [&](int64_t begin, int64_t end) HWY_ATTR {
-    for (int64_t r = begin; r < end; ++r) {
-      for (int64_t j = 0; j < nk; ++j) f(r, j * group * dim, (nq + j) * dim);
-    }
-  });
+// Where the heads of a row lie. Both passes go through it from its first query to its last key, so
+// that memory is read in order; what a key shares with its queries is then in the first cache.
+struct HeadLayout {
+  int64_t nq, nk, dim, group;
+
+  HeadLayout(int64_t cols, int64_t nq_, int64_t nk_)
+      : nq(nq_), nk(nk_), dim(cols / (nq_ + nk_)), group(nq_ / nk_) {}
+
+  int64_t query(int64_t h) const { return h * dim; }
+  int64_t key_of(int64_t h) const { return key(h / group); }
+  int64_t key(int64_t j) const { return (nq + j) * dim; }
+};
+
+// The sum of a group's queries in x, at column c of the head, added to `sum` in their order.
+template <class T>
+HWY_INLINE Vec<T> add_queries(const HeadLayout& at, int64_t j, const T* x, int64_t c, int64_t n,
+                              Vec<T> sum) {
+  for (int64_t h = j * at.group; h < (j + 1) * at.group; ++h) {
+    sum = hn::Add(sum, load_up_to(x + at.query(h) + c, n));
+  }
+  return sum;
+}
+
+template <class T>
+void forward_row(const HeadLayout& at, const T* z, const T* y, T* out) {
+  using Acc = acc_t<T>;
+  const auto half = set<T>(Acc(0.5)), share = set<T>(Acc(0.5) / static_cast<Acc>(at.group));
+  for (int64_t h = 0; h < at.nq; ++h) {
+    const T *z_key = z + at.key_of(h), *z_query = z + at.query(h), *y_query = y + at.query(h);
+    T* q = out + at.query(h);
+    for_each_vector<T>(at.dim, [&](int64_t c, int64_t n) HWY_ATTR {
+      const auto mean = hn::Add(load_up_to(z_query + c, n), load_up_to(z_key + c, n));
+      store_up_to(q + c, hn::MulAdd(mean, half, load_up_to(y_query + c, n)), n);
+    });
+  }
+  for (int64_t j = 0; j < at.nk; ++j) {
+    const int64_t key = at.key(j);
+    for_each_vector<T>(at.dim, [&](int64_t c, int64_t n) HWY_ATTR {
+      const auto queries = add_queries(at, j, z, c, n, set<T>(0));
+      const auto own = hn::MulAdd(load_up_to(z + key + c, n), half, load_up_to(y + key + c, n));
+      store_up_to(out + key + c, hn::MulAdd(queries, share, own), n);
+    });
+  }
+}
+
+// dz_q,h = dq_h / 2 + dk_j / (2 group), dz_k,j = (dk_j + sum over h of dq_h) / 2.
+template <class T>
+void backward_row(const HeadLayout& at, const T* dout, T* dz, bool add) {
+  using Acc = acc_t<T>;
+  const auto half = set<T>(Acc(0.5)), share = set<T>(Acc(0.5) / static_cast<Acc>(at.group));
+  for (int64_t h = 0; h < at.nq; ++h) {
+    const T *dkey = dout + at.key_of(h), *dquery = dout + at.query(h);
+    T* dz_query = dz + at.query(h);
+    for_each_vector<T>(at.dim, [&](int64_t c, int64_t n) HWY_ATTR {
+      const auto shared = hn::Mul(load_up_to(dkey + c, n), share);
+      write_up_to(dz_query + c, hn::MulAdd(load_up_to(dquery + c, n), half, shared), n, add);
+    });
+  }
+  for (int64_t j = 0; j < at.nk; ++j) {
+    const int64_t key = at.key(j);
+    for_each_vector<T>(at.dim, [&](int64_t c, int64_t n) HWY_ATTR {
+      const auto sum = add_queries(at, j, dout, c, n, load_up_to(dout + key + c, n));
+      write_up_to(dz + key + c, hn::Mul(sum, half), n, add);
+    });
+  }
 }
 
 void forward(const QkMean& k) {
+  const HeadLayout at(k.z.cols(), k.nq, k.nk);
   visit_float(k.z.dtype(), [&]<class T>() HWY_ATTR {
-    using Acc = acc_t<T>;
-    const int64_t dim = k.z.cols() / (k.nq + k.nk), group = k.nq / k.nk;
-    const auto half = set<T>(Acc(0.5)), share = set<T>(Acc(0.5) / static_cast<Acc>(group));
-    for_each_group(k.z.rows(), k.z.cols(), k.nq, k.nk,
-                   [&](int64_t r, int64_t q, int64_t key) HWY_ATTR {
-                     const T *z = k.z.row<T>(r), *y = k.y.row<T>(r);
-                     T* out = k.out.row<T>(r);
-                     for_each_vector<T>(dim, [&](int64_t c, int64_t n) HWY_ATTR {
-                       const auto z_key = load_up_to(z + key + c, n);
-                       auto queries = set<T>(0);
-                       for (int64_t h = 0; h < group; ++h) {
-                         const int64_t at = q + h * dim + c;
-                         const auto z_query = load_up_to(z + at, n);
-                         queries = hn::Add(queries, z_query);
-                         const auto mean = hn::Add(z_query, z_key);
-                         store_up_to(out + at, hn::MulAdd(mean, half, load_up_to(y + at, n)), n);
-                       }
-                       const auto own = hn::MulAdd(z_key, half, load_up_to(y + key + c, n));
-                       store_up_to(out + key + c, hn::MulAdd(queries, share, own), n);
-                     });
-                   });
+    parallel_for(k.z.rows(), row_grain(k.z.cols()), [&](int64_t begin, int64_t end) HWY_ATTR {
+      for (int64_t r = begin; r < end; ++r) {
+        forward_row<T>(at, k.z.row<T>(r), k.y.row<T>(r), k.out.row<T>(r));
+      }
+    });
   });
 }
 
-// dz_q,h = dq_h / 2 + dk_j / (2 group), dz_k,j = (sum over h of dq_h + dk_j) / 2.
 void backward(const QkMeanGrad& k) {
+  const HeadLayout at(k.dout.cols(), k.nq, k.nk);
   visit_float(k.dout.dtype(), [&]<class T>() HWY_ATTR {
-    using Acc = acc_t<T>;
-    const int64_t dim = k.dout.cols() / (k.nq + k.nk), group = k.nq / k.nk;
-    const auto half = set<T>(Acc(0.5)), share = set<T>(Acc(0.5) / static_cast<Acc>(group));
-    for_each_group(k.dout.rows(), k.dout.cols(), k.nq, k.nk,
-                   [&](int64_t r, int64_t q, int64_t key) HWY_ATTR {
-                     const T* dout = k.dout.row<T>(r);
-                     T* dz = k.dz.grad.row<T>(r);
-                     for_each_vector<T>(dim, [&](int64_t c, int64_t n) HWY_ATTR {
-                       const auto dkey = load_up_to(dout + key + c, n);
-                       const auto dshare = hn::Mul(dkey, share);
-                       auto sum = dkey;
-                       for (int64_t h = 0; h < group; ++h) {
-                         const int64_t at = q + h * dim + c;
-                         const auto dquery = load_up_to(dout + at, n);
-                         sum = hn::Add(sum, dquery);
-                         write_up_to(dz + at, hn::MulAdd(dquery, half, dshare), n, k.dz.accumulate);
-                       }
-                       write_up_to(dz + key + c, hn::Mul(sum, half), n, k.dz.accumulate);
-                     });
-                   });
+    parallel_for(k.dout.rows(), row_grain(k.dout.cols()), [&](int64_t begin, int64_t end) HWY_ATTR {
+      for (int64_t r = begin; r < end; ++r) {
+        backward_row<T>(at, k.dout.row<T>(r), k.dz.grad.row<T>(r), k.dz.accumulate);
+      }
+    });
   });
 }
 
