@@ -178,6 +178,9 @@ void Tape::backward(const Tensors& outputs, const Tensors& dy,
   impl_->spent = true;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].variable() || !dy[i].defined()) continue;
+    const Variable& root = *root_of(outputs[i].variable());
+    require(root.leaf || root.tape == impl_->id,
+            "backward: output {} was recorded on another tape, or on one that is gone", i);
     GradSink({outputs[i].variable()}).give(0, dy[i]);
   }
   std::unordered_map<Variable*, int> uses;  // of each leaf, its column views included

@@ -53,6 +53,11 @@ std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab_
   return checked;
 }
 
+const char* finish_reason(const Generation& g) {
+  if (g.stopped_at_eos) return "eos";
+  return interrupted() ? "interrupted" : "length";
+}
+
 void print_json(const Options& o, const Generation& g) {
   Json out;
   Json prompt = Json::Array{}, tokens = Json::Array{};
@@ -60,7 +65,7 @@ void print_json(const Options& o, const Generation& g) {
   for (const int32_t id : g.tokens) tokens.push_back(int64_t{id});
   out["prompt_ids"] = prompt;
   out["tokens"] = tokens;
-  out["finish_reason"] = g.stopped_at_eos ? "eos" : "length";
+  out["finish_reason"] = finish_reason(g);
   out["prefill_seconds"] = g.prefill_seconds;
   out["decode_seconds"] = g.decode_seconds;
   std::printf("%s\n", out.dump(2).c_str());
@@ -77,11 +82,6 @@ int run(const Options& o) {
   const auto model =
       load_model(o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device)});
   const std::vector<int32_t> prompt = checked_ids(o.prompt_ids, model->tokens().vocab_size);
-  const int64_t wanted = static_cast<int64_t>(prompt.size()) + o.max_new_tokens;
-  require(wanted <= model->context_limit(),
-          "context: a prompt of {} and {} new tokens make {}, the model's limit is {}; use a "
-          "smaller --max-new-tokens",
-          prompt.size(), o.max_new_tokens, wanted, model->context_limit());
 
   install_signal_handlers();
   bool first = true;

@@ -15,7 +15,7 @@
 
 namespace tephra {
 
-struct Variable;  // autograd/tape.h: what the tape knows about this value
+struct Variable;  // autograd/variable.h: what the tape knows about this value
 
 class Tensor {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a kernel where its tensors are. A kernel is a struct whose fields are the arguments and
-// whose member functions are the backends; a backend it does not declare is an error that names it.
+// whose member functions are the backends. The CPU's is the only one so far.
 #pragma once
 
 #include <string_view>

@@ -2,6 +2,8 @@
 #include "tephra/infer/decoder.h"
 
 #include <algorithm>
+#include <atomic>
+#include <limits>
 
 #include "tephra/autograd/tape.h"
 
@@ -17,6 +19,9 @@ Decoder::Decoder(Model& model, int64_t sequences, int64_t capacity)
           "context: {} tokens do not fit the model, whose limit is {}; shorten the prompt or ask "
           "for fewer new tokens",
           capacity, model.context_limit());
+  require(sequences <= std::numeric_limits<int32_t>::max() / capacity,
+          "decoder: {} sequences of {} tokens are more cache rows than can be numbered; use fewer",
+          sequences, capacity);
   const DType dtype = model.parameters().dtype();
   for (const LayerStateSpec& layer : spec_.layers) {
     const Shape kv{sequences * capacity, layer.kv_width};
@@ -37,8 +42,8 @@ void Decoder::check(std::span<const std::vector<int32_t>> tokens) const {
             capacity_);
     for (size_t t = 0; t < tokens[i].size(); ++t) {
       require(tokens[i][t] >= 0 && tokens[i][t] < model_.tokens().vocab_size,
-              "token {} of the prompt: expected an id in [0, {}), got {}", t,
-              model_.tokens().vocab_size, tokens[i][t]);
+              "token {} of sequence {}: expected an id in [0, {}), got {}",
+              lengths_[i] + static_cast<int64_t>(t), i, model_.tokens().vocab_size, tokens[i][t]);
     }
   }
 }
@@ -68,19 +73,20 @@ Tensor Decoder::advance(std::span<const std::vector<int32_t>> tokens) {
   const Segments segments = Segments::continued(counts, lengths_);
   const int64_t n = segments.tokens();
 
-  decoding_.write_row_N = Tensor({n}, DType::i32);
+  Decoding next = decoding_;  // handles only; put back when the pass has succeeded
+  next.write_row_N = Tensor({n}, DType::i32);
   for (int64_t i = 0; i < n; ++i) {
-    decoding_.write_row_N.data<int32_t>()[i] =
+    next.write_row_N.data<int32_t>()[i] =
         static_cast<int32_t>(segments.sequence_N.data<int32_t>()[i] * capacity_ +
                              segments.position_N.data<int32_t>()[i]);
   }
-  decoding_.ranges.clear();
+  next.ranges.clear();
   for (size_t i = 0; i < spec_.layers.size(); ++i) {
     const bool same = i > 0 && spec_.layers[i].window == spec_.layers[i - 1].window;
-    decoding_.ranges.push_back(same ? decoding_.ranges.back()
-                                    : ranges(segments, spec_.layers[i].window));
+    next.ranges.push_back(same ? next.ranges.back() : ranges(segments, spec_.layers[i].window));
   }
-  const Tensor h = model_.forward(from_values({n}, ids), segments, &decoding_);
+  const Tensor h = model_.forward(from_values({n}, ids), segments, &next);
+  decoding_ = std::move(next);
   for (size_t i = 0; i < lengths_.size(); ++i) lengths_[i] += counts[i];
   return h;
 }
@@ -89,21 +95,20 @@ Tensor Decoder::advance(const std::vector<int32_t>& tokens) {
   return advance(std::span(&tokens, 1));
 }
 
-Decoder::Snapshot Decoder::snapshot() const {
-  Snapshot s{.lengths = lengths_, .fixed = {}};
+Decoder::Snapshot Decoder::snapshot() {
+  static std::atomic<uint64_t> next_id{1};
+  Snapshot s{.id = next_id++, .lengths = lengths_, .fixed = {}};
   for (const LayerState& layer : decoding_.layers) s.fixed.emplace_back(layer.conv, layer.value);
+  line_.push_back(s.id);
   return s;
 }
 
 void Decoder::restore(const Snapshot& snapshot) {
-  require(snapshot.lengths.size() == lengths_.size(),
-          "decoder: the snapshot has {} sequences, not {}", snapshot.lengths.size(),
-          lengths_.size());
-  for (size_t i = 0; i < lengths_.size(); ++i) {
-    require(snapshot.lengths[i] <= lengths_[i],
-            "decoder: the snapshot of sequence {} is at token {}, ahead of {}", i,
-            snapshot.lengths[i], lengths_[i]);
-  }
+  const auto at = std::find(line_.begin(), line_.end(), snapshot.id);
+  require(at != line_.end(),
+          "decoder: the snapshot does not lie on the present line of this decoder; expected one of "
+          "its own that no rollback has forgotten");
+  line_.erase(at + 1, line_.end());
   lengths_ = snapshot.lengths;
   for (size_t i = 0; i < decoding_.layers.size(); ++i) {
     decoding_.layers[i].conv = snapshot.fixed[i].first;

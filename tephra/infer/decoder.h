@@ -28,11 +28,13 @@ class Decoder {
   // Where the batch stood. Cheap: fixed state is replaced, never overwritten, and keys and values
   // before the remembered lengths stay as they are until the decoder is rolled back before them.
   struct Snapshot {
+    uint64_t id = 0;
     std::vector<int64_t> lengths;
     std::vector<std::pair<Tensor, Tensor>> fixed;  // by layer: convolutions, value
   };
-  Snapshot snapshot() const;
-  // Forgets everything after the snapshot, which must not lie ahead of the present.
+  Snapshot snapshot();
+  // Forgets everything after the snapshot. It must be one of this decoder's, and not from a
+  // continuation that has itself been forgotten since: its keys and values are gone.
   void restore(const Snapshot& snapshot);
 
  private:
@@ -45,6 +47,7 @@ class Decoder {
   int64_t capacity_;
   std::vector<int64_t> lengths_;
   Decoding decoding_;
+  std::vector<uint64_t> line_;  // snapshots that the present continues, oldest first
 };
 
 }  // namespace tephra

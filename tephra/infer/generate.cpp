@@ -39,6 +39,10 @@ Generation generate(Model& model, const std::vector<int32_t>& prompt,
   // The last token is never fed back.
   const int64_t fed =
       static_cast<int64_t>(prompt.size()) + std::max<int64_t>(0, options.max_new_tokens - 1);
+  require(fed <= model.context_limit(),
+          "context: a prompt of {} and {} new tokens do not fit the model's limit of {}; shorten "
+          "the prompt or ask for fewer new tokens",
+          prompt.size(), options.max_new_tokens, model.context_limit());
   Decoder decoder(model, 1, fed);
 
   Generation result;

@@ -14,10 +14,11 @@ struct Candidate {
   double weight;  // relative to the likeliest, which has 1
 };
 
+// NaN wins, so that a broken model is noticed.
 int32_t likeliest(std::span<const float> logits) {
   size_t best = 0;
-  for (size_t i = 1; i < logits.size(); ++i) {
-    if (logits[i] > logits[best]) best = i;
+  for (size_t i = 1; i < logits.size() && !std::isnan(logits[best]); ++i) {
+    if (!(logits[i] <= logits[best])) best = i;
   }
   return static_cast<int32_t>(best);
 }

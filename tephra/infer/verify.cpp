@@ -58,6 +58,9 @@ class GoldenCheck {
     require_data(ids_BS_.ndim() == 2 && ids_BS_.numel() > 0,
                  "{}: input_ids must be [batch, tokens] and not empty, got {}",
                  golden_.path().string(), ids_BS_.shape());
+    require_data(S() >= 2 && S() <= model_.context_limit(),
+                 "{}: input_ids has rows of {} tokens; expected 2 to {}, the model's context",
+                 golden_.path().string(), S(), model_.context_limit());
     if (model_.parameters().dtype() == DType::bf16) {
       bf16_logits();
     } else {
@@ -196,6 +199,7 @@ class GoldenCheck {
                  want.shape(), prompt);
     Comparison check("greedy", Metric::exact, 0);
     for (int64_t b = 0; b < want.dim(0); ++b) {
+      flat_ids(want, model_.tokens(), "greedy");
       std::vector<int32_t> ids = row_ids(want, b);
       const std::vector<int32_t> expected(ids.begin() + prompt, ids.end());
       ids.resize(static_cast<size_t>(prompt));
@@ -291,15 +295,23 @@ std::vector<int32_t> part(const std::vector<int32_t>& ids, int64_t begin, int64_
 }  // namespace
 
 bool VerifyReport::pass() const {
-  return std::all_of(checks.begin(), checks.end(), [](const Check& c) { return c.pass; });
+  return !checks.empty() &&
+         std::all_of(checks.begin(), checks.end(), [](const Check& c) { return c.pass; });
 }
 
 VerifyReport verify_golden(Model& model, const SafetensorsFile& golden) {
-  return GoldenCheck(model, golden).run();
+  VerifyReport report = GoldenCheck(model, golden).run();
+  require_data(!report.checks.empty(),
+               "{}: holds nothing that can be checked; expected logits, loss, hidden.*, grad.*, "
+               "router.*, greedy, packed_* or padded_*",
+               golden.path().string());
+  return report;
 }
 
 VerifyReport verify_itself(Model& model, int64_t tokens, uint64_t seed) {
-  require(tokens >= 2, "verify: expected at least 2 tokens, got {}", tokens);
+  require(tokens >= 2 && tokens <= model.context_limit(),
+          "verify: expected 2 to {} tokens, the model's context, got {}", model.context_limit(),
+          tokens);
   const NoGrad no_grad;
   const std::vector<int32_t> ids = random_ids(model.tokens(), tokens, seed);
   const double bound = model.parameters().dtype() == DType::bf16 ? 0.25 : kLogitsBound;

@@ -95,8 +95,9 @@ class BackwardTile {
                        wide(owners[5], group_.tokens, width));
     }
     for (int64_t i = 0; i < group_.count(); ++i) {
-      probabilities(i, group_.at(q, i), group_.at(d_o, i));
-      add_gradients(i, group_.at(q, i), group_.at(d_o, i));
+      const Matrix<const Acc> d_o_i = a_.d_o ? group_.at(d_o, i) : d_o;
+      probabilities(i, group_.at(q, i), d_o_i);
+      add_gradients(i, group_.at(q, i), d_o_i);
     }
   }
 

@@ -49,8 +49,9 @@ void add_rows(const EmbeddingGrad& k, const std::vector<int32_t>& order) {
     const int64_t first = piece / blocks * kTokens;
     const auto id_at = [&](int64_t i) { return ids[order[static_cast<size_t>(i)]]; };
     int64_t i = first;
-    while (i > 0 && i < tokens && id_at(i) == id_at(i - 1)) ++i;
-    while (i < std::min(tokens, first + kTokens)) {
+    const int64_t end = std::min(tokens, first + kTokens);
+    while (i > 0 && i < end && id_at(i) == id_at(i - 1)) ++i;
+    while (i < end) {
       int64_t j = i + 1;
       while (j < tokens && id_at(j) == id_at(i)) ++j;
       if (id_at(i) != k.pad_id) {

@@ -21,6 +21,16 @@ void check(const Tensor& h, const Tensor& weight, const Tensor& bias, const Tens
   require(targets.shape() == Shape{h.rows()} && targets.dtype() == DType::i32,
           "linear_cross_entropy: targets must be i32 [{}] to match h {}, got {} {}", h.rows(),
           h.shape(), targets.dtype(), targets.shape());
+  // Here, before any gradient counts as written.
+  if (targets.device().kind != Device::Kind::cpu) return;
+  const int64_t vocabulary = weight.dim(0);
+  const int32_t* target = targets.data<int32_t>();
+  for (int64_t r = 0; r < targets.numel(); ++r) {
+    require_data(target[r] >= -1 && target[r] < vocabulary,
+                 "linear_cross_entropy: token {} has target {}, outside the vocabulary of {}; -1 "
+                 "ignores a token",
+                 r, target[r], vocabulary);
+  }
 }
 
 void require_leaf(const Tensor& x, const char* name) {

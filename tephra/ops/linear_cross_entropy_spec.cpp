@@ -99,7 +99,11 @@ OpSpec linear_cross_entropy_spec() {
                    .run = [](const Tensors& in) -> Tensors {
                      return {linear_cross_entropy(in[0], in[1], Tensor(), in[2], 1.0 / kN)};
                    },
-                   .forward_flops = 3 * kFlops}}};
+                   .forward_flops = kFlops,
+                   .backward_flops = 2 * kFlops,
+                   .forward_gemms = {{kN, kV, kH, false, true}},
+                   .backward_gemms = {{kN, kH, kV}, {kV, kH, kN, true, false}},
+                   .gradients_in_forward = true}}};
 }
 
 }  // namespace tephra

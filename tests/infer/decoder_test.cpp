@@ -29,6 +29,12 @@ TEST(Decoder, RunsSequencesOfDifferentLengthsSideBySide) {
   alone.advance({3, 4, 5});
   const Tensor want = alone.advance({6});
   for (int64_t c = 0; c < h.cols(); ++c) EXPECT_NEAR(h.at(c), want.at(c), 1e-5);
+  Decoder second(*model, 1, 16);
+  second.advance({9});
+  const Tensor rest = second.advance({10, 11});
+  for (int64_t i = 0; i < rest.numel(); ++i) {
+    EXPECT_NEAR(h.at(h.cols() + i), rest.at(i), 1e-5);
+  }
   EXPECT_EQ(both.length(0), 4);
   EXPECT_EQ(both.length(1), 3);
 }
@@ -41,10 +47,25 @@ TEST(Decoder, SaysWhatDoesNotFit) {
             }),
             "context: 0 tokens and 5 more do not fit into 4");
   EXPECT_EQ(message_of([&] { decoder.advance({96}); }),
-            "token 0 of the prompt: expected an id in [0, 96), got 96");
+            "token 0 of sequence 0: expected an id in [0, 96), got 96");
   EXPECT_EQ(message_of([&] { Decoder(*model, 1, 513); }),
             "context: 513 tokens do not fit the model, whose limit is 512; shorten the prompt or "
             "ask for fewer new tokens");
+}
+
+TEST(Decoder, WillNotRestoreASnapshotOfAForgottenLine) {
+  const auto model = load_model(kTiny, {});
+  Decoder decoder(*model, 1, 16), other(*model, 1, 16);
+  decoder.advance({3, 4});
+  const Decoder::Snapshot early = decoder.snapshot();
+  decoder.advance({5, 6});
+  const Decoder::Snapshot late = decoder.snapshot();
+  decoder.restore(early);
+  decoder.advance({7, 8, 9});
+  EXPECT_THROW(decoder.restore(late), Error);
+  EXPECT_THROW(other.restore(early), Error);
+  decoder.restore(early);
+  EXPECT_EQ(decoder.length(0), 2);
 }
 
 TEST(Decoder, WillNotRestoreASnapshotAheadOfIt) {

@@ -88,6 +88,7 @@ TEST(Sampler, NamesTheSettingThatMakesNoSense) {
 
 TEST(Sampler, RefusesABrokenModel) {
   EXPECT_THROW(sample(std::vector<float>{NAN, NAN}, 2, {}, 0, 0), Error);
+  EXPECT_THROW(sample(std::vector<float>{1, NAN, 2}, 3, {}, 0, 0), Error);
 }
 
 }  // namespace

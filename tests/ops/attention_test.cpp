@@ -119,8 +119,8 @@ TEST(Attention, GradientsThroughTheMergeOfPartsAreThoseOfTheWhole) {
 }
 
 TEST(Attention, TakesTheGradientOfLseAlone) {
-  Tensors in{normal({9, 8}, 1, 1, DType::f64), normal({9, 8}, 2, 1, DType::f64),
-             normal({9, 8}, 3, 1, DType::f64)};
+  Tensors in{normal({9, 16}, 1, 1, DType::f64), normal({9, 8}, 2, 1, DType::f64),
+             normal({9, 8}, 3, 1, DType::f64)};  // two query heads share one KV head
   for (Tensor& t : in) make_leaf(t, DType::f64);
   const KeyRanges causal = causal_ranges(Segments::batch(1, 9));
   const auto lse_sum = [&] {

@@ -55,7 +55,8 @@ double largest(const Tensor& t) {
 }
 
 // Largest difference, as a share of the largest reference value; NaN anywhere fails.
-void expect_close(const Tensor& got, const Tensor& want, double tolerance, const std::string& what) {
+void expect_close(const Tensor& got, const Tensor& want, double tolerance,
+                  const std::string& what) {
   ASSERT_EQ(got.shape(), want.shape()) << what;
   const double scale = std::max(largest(want), 1e-6);
   for (int64_t i = 0; i < got.numel(); ++i) {
@@ -65,8 +66,8 @@ void expect_close(const Tensor& got, const Tensor& want, double tolerance, const
     } else if (std::isinf(w)) {
       ASSERT_EQ(g, w) << what << " at " << i;
     } else {
-      ASSERT_LE(std::abs(g - w), tolerance * scale) << what << " at " << i << ": got " << g
-                                                    << ", want " << w;
+      ASSERT_LE(std::abs(g - w), tolerance * scale)
+          << what << " at " << i << ": got " << g << ", want " << w;
     }
   }
 }
@@ -189,8 +190,7 @@ TEST_P(OpSuite, HasTheSameGradientInEveryDtype) {
     const Result want = run_with_gradients(test(), widened(inputs));
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!got.gradients[i].defined()) continue;
-      expect_close(got.gradients[i], want.gradients[i],
-                   4 * tolerance_of(dtype) * test().looseness,
+      expect_close(got.gradients[i], want.gradients[i], 4 * tolerance_of(dtype) * test().looseness,
                    format("{} gradient of input {}", dtype, i));
     }
   }
@@ -261,6 +261,64 @@ TEST_P(OpSuite, GivesTheSameBitsWhenItsOutputsAreRecomputed) {
       if (!kept.gradients[i].defined()) continue;
       EXPECT_TRUE(same_bits(kept.gradients[i], again.gradients[i])) << "gradient " << i;
     }
+  }
+}
+
+// Gradients are linear in those of the outputs, so the parts must add up to the whole.
+TEST_P(OpSuite, TakesTheGradientOfEachOutputAlone) {
+  const Tensors inputs = make_inputs(test().inputs, DType::f64, 9);
+  const Result whole = run_with_gradients(test(), inputs);
+  if (whole.outputs.size() < 2) return;
+  const Tensors dy = output_gradients(whole.outputs, test().scalar_loss);
+  Tensors sums(inputs.size());
+  for (size_t k = 0; k < dy.size(); ++k) {
+    if (!dy[k].defined()) continue;
+    for (const Tensor& t : inputs) {
+      if (t.defined() && t.variable()) clear_gradient(t);
+    }
+    Tape tape;
+    const Tensors outputs = test().run(inputs);
+    Tensors alone(dy.size());
+    alone[k] = clone(dy[k]);
+    tape.backward(outputs, alone);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!whole.gradients[i].defined()) continue;
+      if (!sums[i].defined()) sums[i] = zeros(inputs[i].shape(), DType::f64);
+      add_into(sums[i], gradient(inputs[i]));
+    }
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!sums[i].defined()) continue;
+    expect_close(sums[i], whole.gradients[i], 1e-10 * test().looseness,
+                 format("gradient of input {}", i));
+  }
+}
+
+// The same inputs as blocks of columns of wider tensors, which is how models pass them.
+TEST_P(OpSuite, TakesBlocksOfColumns) {
+  const Tensors dense = make_inputs(test().inputs, DType::f32, 10);
+  Tensors strided;
+  for (size_t i = 0; i < dense.size(); ++i) {
+    const Role role = test().inputs[i].role;
+    if (dense[i].ndim() != 2 || (role != Role::activation && role != Role::stream)) {
+      strided.push_back(dense[i]);
+      continue;
+    }
+    const Tensor wide = full({dense[i].rows(), dense[i].cols() + 3}, dense[i].dtype(), NAN);
+    Tensor part = wide.column_view(2, dense[i].cols() + 2);
+    copy_into(part, dense[i]);
+    if (dense[i].variable()) make_leaf(part, part.dtype());
+    strided.push_back(part);
+  }
+  const Result want = run_with_gradients(test(), dense);
+  const Result got = run_with_gradients(test(), strided);
+  for (size_t i = 0; i < want.outputs.size(); ++i) {
+    if (!want.outputs[i].defined()) continue;
+    expect_close(got.outputs[i], want.outputs[i], 1e-6, format("output {}", i));
+  }
+  for (size_t i = 0; i < dense.size(); ++i) {
+    if (!want.gradients[i].defined()) continue;
+    expect_close(got.gradients[i], want.gradients[i], 1e-5, format("gradient of input {}", i));
   }
 }
 

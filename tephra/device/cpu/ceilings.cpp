@@ -112,7 +112,9 @@ int64_t beyond_cache_bytes() {
   const Machine machine = this_machine();
   int64_t cached = 0;
   for (const Cache& c : machine.caches) cached = std::max(cached, c.bytes * c.instances);
-  const int64_t limit = std::max(64 * kMiB, machine.memory_available_bytes / 4);
+  int64_t memory = machine.memory_available_bytes;
+  if (machine.memory_limit_bytes > 0) memory = std::min(memory, machine.memory_limit_bytes);
+  const int64_t limit = std::max(64 * kMiB, memory / 4);
   return std::min(std::clamp(4 * cached, 256 * kMiB, 4096 * kMiB), limit);
 }
 

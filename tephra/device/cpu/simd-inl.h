@@ -97,7 +97,7 @@ HWY_INLINE void store_up_to(T* p, Vec<T> v, int64_t n) {
   }
 }
 
-// Overwrites, or adds to what is there: how every gradient is written (autograd/grad_sink.h).
+// Overwrites, or adds to what is there: how every gradient is written (autograd/variable.h).
 template <class T>
 HWY_INLINE void write_up_to(T* p, Vec<T> v, int64_t n, bool accumulate) {
   store_up_to(p, accumulate ? hn::Add(load_up_to(p, n), v) : v, n);
