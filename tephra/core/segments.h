@@ -27,9 +27,9 @@ struct Segments {
   // The same, each continuing a document of which `past` tokens are already in its state.
   static Segments continued(std::span<const int64_t> lengths, std::span<const int64_t> past);
   static Segments batch(int64_t sequences, int64_t tokens_each);
-  // The same with padding at the left: mask [sequences, tokens_each] is 0 there. A model takes padded
-  // tokens for silence: they are seen by no other token, but are not the same as none at all where
-  // a projection has a bias.
+  // The same with padding at the left: mask [sequences, tokens_each] is 0 there. A model takes
+  // padded tokens for silence: they are seen by no other token, but are not the same as none at all
+  // where a projection has a bias.
   static Segments padded(const Tensor& mask);
 };
 

@@ -64,8 +64,8 @@ void write_tensors(const Path& to, const std::vector<TensorEntry>& entries, int6
 }
 
 void make_lively(ParameterSpec& spec) {
-  const double inputs =
-      static_cast<double>(spec.shape.numel() / std::max<int64_t>(1, spec.shape[0]));
+  const int64_t row = spec.shape.numel() / std::max<int64_t>(1, spec.shape[0]);
+  const auto inputs = static_cast<double>(row);
   switch (spec.kind) {
     case ParameterKind::vector:
       spec.init_std = spec.init_mean == 0 ? 0.05 : 0.1;
