@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -83,7 +84,14 @@ class Pool {
     threads_ = count;
     spins_ = count <= available_cores() ? 4000 : 0;
     stopping_ = false;
-    for (int i = 1; i < count; ++i) workers_.emplace_back([this] { serve(); });
+    try {
+      for (int i = 1; i < count; ++i) workers_.emplace_back([this] { serve(); });
+    } catch (const std::system_error& e) {
+      stop();
+      threads_ = 1;
+      throw Error(Fault::device, format("cannot start {} threads: {}", count, e.what()),
+                  "a smaller --threads");
+    }
   }
 
   void run(const std::shared_ptr<Job>& job) {

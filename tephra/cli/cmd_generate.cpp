@@ -78,6 +78,10 @@ int run(const Options& o) {
   options.sampling.seed = static_cast<uint64_t>(o.seed);
   options.stop_at_eos = !o.ignore_eos;
   check_sampling(options.sampling);
+  const Sampling& s = o.sampling;
+  if (s.temperature == 0 && (s.top_k > 0 || s.top_p < 1 || s.min_p > 0)) {
+    log_warning("--top-k, --top-p and --min-p change nothing at --temperature 0");
+  }
 
   const auto model =
       load_model(o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device)});

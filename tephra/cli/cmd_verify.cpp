@@ -39,8 +39,8 @@ void describe(Flags& flags, Options& o) {
       "tests/golden/zaya-tiny/golden.safetensors");
 }
 
-// JSON has no infinity; an absurdly large number says the same.
-double finite(double value) { return std::isfinite(value) ? value : 1e300; }
+// JSON has no infinity.
+Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 void print_json(const VerifyReport& report) {
   Json checks = Json::Array{};
@@ -65,13 +65,14 @@ void print_json(const VerifyReport& report) {
 }
 
 void print_table(const VerifyReport& report) {
-  std::printf("%-34s %-14s %10s %10s %10s  %s\n", "check", "bound on", "bound", "max abs",
-              "max rel", "worst");
+  std::printf("%-34s %-14s %10s %10s %10s  %-6s  %s\n", "check", "bound on", "bound", "max abs",
+              "max rel", "", "worst");
   for (const Check& c : report.checks) {
-    std::printf("%-34s %-14s %10.2g %10.2g %10.2g  %s%s\n", c.name.c_str(),
-                to_text(c.metric).c_str(), c.bound, c.max_abs, c.max_rel, c.worst.c_str(),
-                c.pass ? "" : "  FAILED");
+    std::printf("%-34s %-14s %10.2g %10.2g %10.2g  %-6s  %s\n", c.name.c_str(),
+                to_text(c.metric).c_str(), c.bound, c.max_abs, c.max_rel,
+                c.pass ? "pass" : "FAILED", c.worst.c_str());
   }
+  if (report.pass()) std::printf("all %zu checks passed\n", report.checks.size());
 }
 
 int run(const Options& o) {

@@ -108,10 +108,16 @@ std::optional<int> answer_directly(const Words& words) {
   return words.size() == 1 ? exit_code(Fault::usage) : 0;
 }
 
+// Messages quote names from files, which may hold anything; a terminal must not act on it.
 void complain(const std::string& who, const std::string& what, const std::string& hint) {
   std::fflush(stdout);
-  std::fputs(format("{}: {}\n", who, what).c_str(), stderr);
-  if (!hint.empty()) std::fputs(format("  try: {}\n", hint).c_str(), stderr);
+  std::string text = format("{}: {}\n", who, what);
+  if (!hint.empty()) text += format("  try: {}\n", hint);
+  for (char& c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if ((code < 0x20 && c != '\n') || code == 0x7f) c = '?';
+  }
+  std::fputs(text.c_str(), stderr);
 }
 
 int dispatch(Words words) {

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "tephra/base/parallel.h"
+#include "tephra/base/signals.h"
 
 namespace tephra {
 
@@ -38,6 +39,7 @@ void fill_with(const Tensor& x, Value value) {
   visit_float(x.dtype(), [&]<class T>() {
     const int64_t cols = x.cols();
     parallel_for(x.numel(), 1 << 14, [&](int64_t begin, int64_t end) {
+      stop_if_interrupted();  // a large model takes minutes
       for (int64_t i = begin; i < end;) {
         const int64_t first = i / cols * cols;  // of the row that i lies in
         T* row = x.row<T>(i / cols);

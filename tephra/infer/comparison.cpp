@@ -50,6 +50,13 @@ std::string to_text(Metric metric) {
   return kNames[static_cast<size_t>(metric)];
 }
 
+void Comparison::fail(const std::string& reason) {
+  check_.pass = false;
+  check_.max_abs = check_.max_rel = std::numeric_limits<double>::infinity();
+  check_.worst = reason;
+  worst_ = check_.max_abs;
+}
+
 void Comparison::add(const std::string& tensor, const Tensor& got, const Tensor& want,
                      const Tensor& mask) {
   require_data(got.numel() == want.numel(), "{}: the reference has shape {}, the model gives {}",

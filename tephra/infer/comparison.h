@@ -21,6 +21,9 @@ class Comparison {
   void add(const std::string& tensor, const Tensor& got, const Tensor& want,
            const Tensor& mask = {});
 
+  // A tensor that could not be computed.
+  void fail(const std::string& reason);
+
   const Check& check() const { return check_; }
 
  private:

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tephra/autograd/tape.h"
+#include "tephra/base/signals.h"
 
 namespace tephra {
 
@@ -62,6 +63,7 @@ KeyRanges Decoder::ranges(const Segments& segments, int64_t window) const {
 }
 
 Tensor Decoder::advance(std::span<const std::vector<int32_t>> tokens) {
+  stop_if_interrupted();
   check(tokens);
   const NoGrad no_grad;
   std::vector<int32_t> ids;

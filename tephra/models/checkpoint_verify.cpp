@@ -4,6 +4,7 @@
 
 #include "tephra/base/parallel.h"
 #include "tephra/base/progress.h"
+#include "tephra/base/signals.h"
 #include "tephra/models/checkpoint.h"
 
 namespace tephra {
@@ -53,6 +54,7 @@ void verify_values(const TensorFolder& tensors, VerifyReport& report) {
     report.values += tensors.entry(name).shape.numel();
   Progress progress("verifying", report.values, "values");
   for (const std::string& name : tensors.names()) {
+    stop_if_interrupted();
     Unusual found;
     const Tensor tensor = tensors.tensor(name);
     count_unusual(tensor, found);

@@ -3,6 +3,8 @@
 // stream between layers, routing, greedy decoding, packed and padded batches.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tephra/autograd/tape.h"
 #include "tephra/base/parallel.h"
 #include "tephra/infer/verify.h"
@@ -53,6 +55,66 @@ TEST_P(Golden, DecodesWithACacheAsWithout) {
 INSTANTIATE_TEST_SUITE_P(Zaya1, Golden,
                          testing::Values("zaya-tiny", "zaya-tiny-sliding", "zaya-tiny-wide",
                                          "zaya-tiny-bias-bf16", "zaya-tiny-legacy"));
+
+// A golden file with some of the tensors of zaya-tiny's, as `change` leaves them.
+class WrongGolden : public testing::Test {
+ protected:
+  using Entries = std::vector<std::pair<std::string, Tensor>>;
+
+  std::string error_of(const std::function<void(Entries&)>& change) const {
+    const SafetensorsFile golden = SafetensorsFile::open(kGolden / "zaya-tiny/golden.safetensors");
+    Entries entries;
+    for (const char* name :
+         {"input_ids", "logits", "greedy", "greedy_prompt_len", "padded_mask", "padded_logits"}) {
+      entries.emplace_back(name, clone(golden.tensor(name)));
+    }
+    change(entries);
+    const Path path = Path(testing::TempDir()) / "wrong_golden.safetensors";
+    write_safetensors(path, entries);
+    const auto model = load_model(kGolden / "zaya-tiny", {});
+    try {
+      const VerifyReport report = verify_golden(*model, SafetensorsFile::open(path));
+      return report.pass() ? "passed" : "failed";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.fault(), Fault::data);
+      return e.what();
+    }
+  }
+};
+
+TEST_F(WrongGolden, PassesAsItIs) {
+  EXPECT_EQ(error_of([](Entries&) {}), "passed");
+}
+
+TEST_F(WrongGolden, FailsOnAnotherValue) {
+  EXPECT_EQ(error_of([](Entries& e) { e[1].second.set(7, e[1].second.at(7) + 1e-3); }), "failed");
+  EXPECT_EQ(error_of([](Entries& e) { e[2].second.set(30, 3 + int(e[2].second.at(30)) % 90); }),
+            "failed");
+}
+
+TEST_F(WrongGolden, HasNothingToCheck) {
+  EXPECT_NE(error_of([](Entries& e) { e.resize(1); }).find("holds nothing that can be checked"),
+            std::string::npos);
+}
+
+TEST_F(WrongGolden, HasAnotherShapeOfTheSameSize) {
+  EXPECT_NE(error_of([](Entries& e) {
+              e[1].second = e[1].second.view({40, 2, 96});
+            }).find("logits must be [2, 40, width]"),
+            std::string::npos);
+}
+
+TEST_F(WrongGolden, HasAnIdOutsideTheVocabulary) {
+  EXPECT_NE(error_of([](Entries& e) { e[2].second.set(0, 500); }).find("greedy[0]"),
+            std::string::npos);
+}
+
+TEST_F(WrongGolden, LacksTheMaskOfItsPaddedLogits) {
+  EXPECT_NE(error_of([](Entries& e) {
+              e.erase(e.begin() + 4);
+            }).find("expected a tensor named 'padded_mask'"),
+            std::string::npos);
+}
 
 struct Step {
   Tensor loss;

@@ -91,8 +91,14 @@ void refuse_rope_scaling(const Fields& fields) {
   const Json* scaling = fields.json().find("rope_scaling");
   if (!scaling || scaling->is_null()) return;
   if (scaling->is_bool() && !scaling->boolean()) return;  // as the legacy configs have it
-  if (scaling->is_object())
-    return require_string(fields.object("rope_scaling"), "rope_type", "default");
+  bool plain = scaling->is_object();
+  for (const auto& [key, value] : plain ? scaling->object() : Json::Object{}) {
+    const bool names_type = key == "rope_type" || key == "type";
+    const bool not_scaling = key == "rope_theta" || key == "partial_rotary_factor";
+    plain =
+        plain && (not_scaling || (names_type && value.is_string() && value.string() == "default"));
+  }
+  if (plain) return;
   bad_setting(fields, "rope_scaling", "null: scaled rotary embeddings are not supported",
               scaling->dump());
 }
