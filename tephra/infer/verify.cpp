@@ -59,9 +59,9 @@ class GoldenCheck {
     require_data(ids_BS_.ndim() == 2 && ids_BS_.numel() > 0,
                  "{}: input_ids must be [batch, tokens] and not empty, got {}",
                  golden_.path().string(), ids_BS_.shape());
-    require_data(S() >= 2 && S() <= model_.context_limit(),
+    require_data(tokens() >= 2 && tokens() <= model_.context_limit(),
                  "{}: input_ids has rows of {} tokens; expected 2 to {}, the model's context",
-                 golden_.path().string(), S(), model_.context_limit());
+                 golden_.path().string(), tokens(), model_.context_limit());
     if (model_.parameters().dtype() == DType::bf16) {
       bf16_logits();
     } else {
@@ -90,20 +90,20 @@ class GoldenCheck {
   // One that has a row for each token of input_ids.
   Tensor get_by_token(const std::string& name) {
     const Tensor t = get(name);
-    require_data(t.ndim() == 3 && t.dim(0) == B() && t.dim(1) == S(),
+    require_data(t.ndim() == 3 && t.dim(0) == batch() && t.dim(1) == tokens(),
                  "{}: {} must be [{}, {}, width] to match input_ids, got {}",
-                 golden_.path().string(), name, B(), S(), t.shape());
+                 golden_.path().string(), name, batch(), tokens(), t.shape());
     return t;
   }
   void add(const Comparison& comparison) { report_.checks.push_back(comparison.check()); }
 
-  int64_t B() const { return ids_BS_.dim(0); }
-  int64_t S() const { return ids_BS_.dim(1); }
+  int64_t batch() const { return ids_BS_.dim(0); }
+  int64_t tokens() const { return ids_BS_.dim(1); }
 
   Tensor full_logits() {
     const NoGrad no_grad;
     const Tensor ids = flat_ids(ids_BS_, model_.tokens(), "input_ids");
-    return model_.logits(model_.forward(ids, Segments::batch(B(), S())));
+    return model_.logits(model_.forward(ids, Segments::batch(batch(), tokens())));
   }
 
   void bf16_logits() {
@@ -168,18 +168,18 @@ class GoldenCheck {
         std::any_of(golden_.entries().begin(), golden_.entries().end(),
                     [](const TensorEntry& e) { return e.name.starts_with("grad."); });
     const Tensor ids = flat_ids(ids_BS_, model_.tokens(), "input_ids");
-    const double scale = 1.0 / double(B() * (S() - 1));
+    const double scale = 1.0 / double(batch() * (tokens() - 1));
     Tensor loss;
     if (wanted) {
       model_.parameters().clear_gradients();
       Tape tape;
-      loss =
-          model_.loss(model_.forward(ids, Segments::batch(B(), S())), next_tokens(ids_BS_), scale);
+      loss = model_.loss(model_.forward(ids, Segments::batch(batch(), tokens())),
+                         next_tokens(ids_BS_), scale);
       tape.backward(loss);
     } else if (has("loss")) {
       const NoGrad no_grad;
-      loss =
-          model_.loss(model_.forward(ids, Segments::batch(B(), S())), next_tokens(ids_BS_), scale);
+      loss = model_.loss(model_.forward(ids, Segments::batch(batch(), tokens())),
+                         next_tokens(ids_BS_), scale);
     }
     if (has("loss")) {
       Comparison check("loss", Metric::relative, kLossBound);
@@ -266,15 +266,15 @@ class GoldenCheck {
     if (!has("logits")) return;
     const Tensor want = get("logits");
     Comparison check("decode_logits", Metric::absolute, kLogitsBound);
-    Decoder decoder(model_, B(), S());
-    for (int64_t t = 0; t < S(); ++t) {
+    Decoder decoder(model_, batch(), tokens());
+    for (int64_t t = 0; t < tokens(); ++t) {
       std::vector<std::vector<int32_t>> step;
-      for (int64_t b = 0; b < B(); ++b)
+      for (int64_t b = 0; b < batch(); ++b)
         step.push_back({row_ids(ids_BS_, b)[static_cast<size_t>(t)]});
       const Tensor got = model_.logits(decoder.advance(step));
-      for (int64_t b = 0; b < B(); ++b) {
-        const Tensor row =
-            want.view({B() * S(), want.cols()}).slice_rows(b * S() + t, b * S() + t + 1);
+      for (int64_t b = 0; b < batch(); ++b) {
+        const Tensor row = want.view({batch() * tokens(), want.cols()})
+                               .slice_rows(b * tokens() + t, b * tokens() + t + 1);
         check.add(format("row {} token {}", b, t), got.slice_rows(b, b + 1), row);
       }
     }
