@@ -128,7 +128,7 @@ void convolve_tokens(const Segments& segments, const SegmentRows<T>& line, int64
   for_each_step(segments, begin, end, [&](int64_t r, int64_t rows, int64_t segment, int64_t p) {
     window.resize(static_cast<size_t>(taps - 1 + rows));
     point_at(line, segment, p + offset, window);
-    visit_taps(taps, [&]<int K>() {
+    visit_taps<T>(taps, [&]<int K>() {
       if (rows == kStep) {
         convolve_step<T, K>(width, taps, start.data(), weight.data(), window.data(), out.row<T>(r),
                             out.row_stride(), accumulate);
@@ -150,7 +150,7 @@ void convolve_state(const SegmentRows<T>& line, int64_t offset, const std::vecto
     Windows<T> window(static_cast<size_t>(taps));
     for (int64_t r = begin; r < end; ++r) {
       point_at(line, r / rows, r % rows - rows + offset, window);
-      visit_taps(taps, [&]<int K>() {
+      visit_taps<T>(taps, [&]<int K>() {
         convolve_row<T, K>(width, taps, start.data(), weight.data(), window.data(), out.row<T>(r),
                            accumulate);
       });
@@ -244,7 +244,7 @@ std::vector<acc_t<T>> weight_sums(const DepthwiseConvGrad& k, const SegmentRows<
       window.resize(static_cast<size_t>(taps - 1 + rows));
       point_at(dout, segment, position, dy);
       point_at(in, segment, position + 1 - taps, window);
-      visit_taps(taps, [&]<int K>() {
+      visit_taps<T>(taps, [&]<int K>() {
         if (rows == kStep) {
           add_weight_terms<T, K, kStep>(width, taps, dy.data(), window.data(), sums);
         } else {
@@ -261,7 +261,7 @@ std::vector<acc_t<T>> weight_sums(const DepthwiseConvGrad& k, const SegmentRows<
       window.resize(static_cast<size_t>(taps - 1 + rows));
       point_at(dout, segment, position, dz_window);
       point_at(in, segment, position + 1 - taps, window);
-      visit_taps(taps, [&]<int K>() {
+      visit_taps<T>(taps, [&]<int K>() {
         gradient_step<T, K>(width, taps, weight.data(), dz_window.data(), window.data(),
                             k.dz.row<T>(r), k.dz.row_stride(), k.accumulate_dz, sums);
       });

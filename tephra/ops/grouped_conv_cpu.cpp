@@ -60,7 +60,7 @@ void gather(const SegmentRows<T>& line, const Segments& segments, const Sizes& s
   const int32_t* start = segments.start_N.data<int32_t>();
   const int32_t* sequence = segments.sequence_N.data<int32_t>();
   std::vector<const T*> rows(static_cast<size_t>(s.taps));
-  visit_taps(s.taps, [&]<int K>() {
+  visit_taps<T>(s.taps, [&]<int K>() {
     const int64_t taps = K > 0 ? K : s.taps;
     for (int64_t r = begin; r < end; ++r, x += s.gathered()) {
       for (int64_t k = 0; k < taps; ++k) {
@@ -106,7 +106,7 @@ template <class T>
 void collect(const acc_t<T>* newest, const Sizes& s, int64_t first, int64_t end, bool accumulate,
              T* __restrict out) {
   const bool all = first == 0 && end == s.taps;
-  visit_taps(all ? s.taps : 0, [&]<int K>() {
+  visit_taps<T>(all ? s.taps : 0, [&]<int K>() {
     const int64_t taps = K > 0 ? K : s.taps;
     const int64_t row = s.width * taps;
     for (int64_t i = 0; i < s.width; ++i) {
