@@ -102,6 +102,7 @@ int run(const Options& o) {
     print_json(o, g);
   } else {
     std::printf("\n");
+    std::fflush(stdout);  // before the log speaks
   }
   const double steps = static_cast<double>(g.tokens.size()) - 1;
   if (steps > 0 && g.decode_seconds > 0) {

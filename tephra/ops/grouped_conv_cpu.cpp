@@ -17,7 +17,7 @@
 namespace tephra::kernel {
 namespace {
 
-constexpr int64_t kTile = 256;  // tokens: X and W of a ZAYA1 head fit in L2 together
+constexpr int64_t kTile = 512;  // tokens: X and W of a ZAYA1 head fit in L2 together
 
 template <class T>
 T* scratch(std::vector<T>& buffer, int64_t size) {
