@@ -19,8 +19,11 @@ using namespace simd::HWY_NAMESPACE;  // NOLINT: vectors of this target
 struct HeadLayout {
   int64_t nq, nk, dim, group;
 
-  HeadLayout(int64_t cols, int64_t nq_, int64_t nk_)
-      : nq(nq_), nk(nk_), dim(cols / (nq_ + nk_)), group(nq_ / nk_) {}
+  HeadLayout(int64_t cols, int64_t query_heads, int64_t kv_heads)
+      : nq(query_heads),
+        nk(kv_heads),
+        dim(cols / (query_heads + kv_heads)),
+        group(query_heads / kv_heads) {}
 
   int64_t query(int64_t h) const { return h * dim; }
   int64_t key_of(int64_t h) const { return key(h / group); }
