@@ -30,7 +30,7 @@ Decoder::Decoder(Model& model, int64_t sequences, int64_t capacity)
         {.k = Tensor(kv, dtype, kCpu, Purpose::cache),
          .v = Tensor(kv, dtype, kCpu, Purpose::cache),
          .conv = zeros({sequences, layer.conv_rows, layer.conv_width}, dtype, kCpu, Purpose::cache),
-         .value = zeros({sequences, layer.value_width}, dtype, kCpu, Purpose::cache)});
+         .value = zeros({sequences, 1, layer.value_width}, dtype, kCpu, Purpose::cache)});
   }
 }
 

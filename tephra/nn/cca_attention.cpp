@@ -65,12 +65,11 @@ Tensor CcaAttention::queries_and_keys(const Tensor& z_NC, const LayerContext& co
 }
 
 Tensor CcaAttention::values(const Tensor& v_NV, const LayerContext& context) const {
-  const Tensor left = context.state ? context.state->value : Tensor();  // [sequences, V / 2]
+  const Tensor left = context.state ? context.state->value : Tensor();  // [sequences, 1, V / 2]
   if (left) {
     const int64_t half = v_NV.cols() / 2;
-    context.state->value = tail_state(slice_columns(v_NV, half, 2 * half), context.segments,
-                                      left.view({left.rows(), 1, half}), 1)
-                               .view(left.shape());
+    context.state->value =
+        tail_state(slice_columns(v_NV, half, 2 * half), context.segments, left, 1);
   }
   const Tensor shifted_NV = value_shift(v_NV, context.segments, left);
   // A token before the document projects to the bias, so it is added after the shift.

@@ -31,7 +31,7 @@ struct LayerState {
   Tensor k;      // [rows, kv_width]
   Tensor v;      // [rows, kv_width]
   Tensor conv;   // [count, conv_rows, conv_width]
-  Tensor value;  // [count, value_width]
+  Tensor value;  // [count, 1, value_width]
 };
 
 // Given to a model's forward pass when it decodes: where to put the new keys and values, and which
