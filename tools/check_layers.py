@@ -13,6 +13,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
 # Header prefix -> the paths (as patterns) that may include it.
 VENDORS = {
     "fmt/": r"tephra/base/format\.h",
+    "toml++/": r"tephra/base/config_toml\.cpp",
     "nlohmann/": r"tephra/base/json\.cpp",
     "hwy/": r"tephra/device/.*|tephra/ops/\w+_cpu\.cpp|tephra/ops/\w+-inl\.h",
     "dnnl": r"tephra/device/.*",
