@@ -35,44 +35,79 @@ int64_t round_up_bytes(int64_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+std::mutex use_mutex;
+std::array<MemoryUse, kNumPurposes + 1> use;
+
+void count(Purpose purpose, int64_t bytes) {
+  const std::lock_guard lock(use_mutex);
+  for (MemoryUse* entry : {&use[static_cast<size_t>(purpose)], &use[kNumPurposes]}) {
+    entry->bytes += bytes;
+    entry->peak_bytes = std::max(entry->peak_bytes, entry->bytes);
+  }
+}
+
 // Freed large blocks are kept: returning them to the system would cost a page fault for every 4 KiB
-// the next time.
+// the next time. No more is kept than was ever in use at once, so that a process whose sizes change
+// (a server's) at most doubles.
 class BlockCache {
  public:
   void* take(int64_t bytes) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (auto it = free_.find(bytes); it != free_.end() && !it->second.empty()) {
-        void* block = it->second.back();
-        it->second.pop_back();
-        return block;
-      }
+    void* block = take_kept(bytes);
+    if (block == nullptr) block = from_system(bytes);
+    if (block == nullptr) {
+      trim();
+      block = from_system(bytes);
     }
-    if (void* block = from_system(bytes)) return block;
-    trim();
-    return from_system(bytes);
+    if (block != nullptr) {
+      const std::lock_guard lock(mutex_);
+      in_use_ += bytes;
+      most_in_use_ = std::max(most_in_use_, in_use_);
+    }
+    return block;
   }
 
   void give(void* block, int64_t bytes) {
+    std::unique_lock lock(mutex_);
+    in_use_ -= bytes;
     if (!kCacheBlocks || bytes < kSmallestCached) {
+      lock.unlock();
       std::free(block);
       return;
     }
-    const std::lock_guard lock(mutex_);
+    if (kept_ + bytes > most_in_use_) free_kept();  // all of it: sizes of another time
     free_[bytes].push_back(block);
+    kept_ += bytes;
   }
 
   void trim() {
     const std::lock_guard lock(mutex_);
+    free_kept();
+  }
+
+  int64_t kept() {
+    const std::lock_guard lock(mutex_);
+    return kept_;
+  }
+
+ private:
+  void* take_kept(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto it = free_.find(bytes);
+    if (it == free_.end() || it->second.empty()) return nullptr;
+    void* block = it->second.back();
+    it->second.pop_back();
+    kept_ -= bytes;
+    return block;
+  }
+
+  void free_kept() {
     for (auto& [bytes, blocks] : free_) {
       for (void* block : blocks) std::free(block);
     }
     free_.clear();
+    kept_ = 0;
   }
 
-  ~BlockCache() { trim(); }
-
- private:
   static void* from_system(int64_t bytes) {
     const int64_t alignment = bytes >= 2 * kHugePage ? kHugePage : kAlignment;
     void* block = nullptr;
@@ -85,11 +120,13 @@ class BlockCache {
 
   std::mutex mutex_;
   std::map<int64_t, std::vector<void*>> free_;
+  int64_t in_use_ = 0, most_in_use_ = 0, kept_ = 0;
 };
 
+// Never destroyed: threads that end late still give their scratch back.
 BlockCache& blocks() {
-  static BlockCache cache;
-  return cache;
+  static auto* const cache = new BlockCache;
+  return *cache;
 }
 
 #ifdef TEPHRA_SANITIZED
@@ -97,17 +134,6 @@ std::atomic<bool> poison{true};
 #else
 std::atomic<bool> poison{false};
 #endif
-
-std::mutex use_mutex;
-std::array<MemoryUse, kNumPurposes + 1> use;
-
-void count(Purpose purpose, int64_t bytes) {
-  const std::lock_guard lock(use_mutex);
-  for (MemoryUse* entry : {&use[static_cast<size_t>(purpose)], &use[kNumPurposes]}) {
-    entry->bytes += bytes;
-    entry->peak_bytes = std::max(entry->peak_bytes, entry->bytes);
-  }
-}
 
 }  // namespace
 
@@ -120,7 +146,6 @@ std::string to_text(Purpose purpose) {
 std::shared_ptr<Storage> Storage::allocate(Device device, int64_t bytes, Purpose purpose) {
   TEPHRA_ASSERT(device.kind == Device::Kind::cpu, "only the CPU allocates in this build");
   TEPHRA_ASSERT(bytes >= 0, "a size cannot be negative");
-  blocks();  // constructed before, so destroyed after, any static owner of storage
   std::shared_ptr<Storage> storage(new Storage);
   storage->bytes_ = bytes;
   storage->device_ = device;
@@ -168,5 +193,7 @@ void reset_memory_peaks() {
 void poison_new_memory(bool on) { poison = on; }
 
 void trim_memory() { blocks().trim(); }
+
+int64_t kept_memory() { return blocks().kept(); }
 
 }  // namespace tephra

@@ -56,7 +56,9 @@ void reset_memory_peaks();
 // write. On by default in sanitizer builds.
 void poison_new_memory(bool on);
 
-// Gives cached free blocks back to the system.
+// Freed blocks that are kept for reuse, in bytes: at most what was ever in use at once.
+int64_t kept_memory();
+// Gives them back to the system.
 void trim_memory();
 
 }  // namespace tephra

@@ -11,19 +11,15 @@
 #include "tephra/base/parallel.h"
 #include "tephra/device/cpu/gemm.h"
 #include "tephra/device/cpu/row_sums.h"
+#include "tephra/device/cpu/scratch.h"
 #include "tephra/ops/segment_rows.h"
 #include "tephra/ops/visit_taps.h"
 
 namespace tephra::kernel {
 namespace {
 
+constexpr int64_t kAhead = 8;   // rows
 constexpr int64_t kTile = 512;  // tokens: X and W of a ZAYA1 head fit in L2 together
-
-template <class T>
-T* scratch(std::vector<T>& buffer, int64_t size) {
-  if (static_cast<int64_t>(buffer.size()) < size) buffer.resize(static_cast<size_t>(size));
-  return buffer.data();
-}
 
 struct Sizes {
   int64_t width;  // of a group: d
@@ -53,6 +49,13 @@ void interleave(const std::vector<const T*>& rows, int64_t width, T* __restrict 
   }
 }
 
+// A group's rows lie far apart, each on pages of its own, where the hardware does not look ahead.
+template <class T>
+void prefetch(const T* row, int64_t width) {
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < width; i += kLine) __builtin_prefetch(row + i);
+}
+
 // X of rows [begin, end) and one group.
 template <class T>
 void gather(const SegmentRows<T>& line, const Segments& segments, const Sizes& s, int64_t group,
@@ -63,6 +66,9 @@ void gather(const SegmentRows<T>& line, const Segments& segments, const Sizes& s
   visit_taps<T>(s.taps, [&]<int K>() {
     const int64_t taps = K > 0 ? K : s.taps;
     for (int64_t r = begin; r < end; ++r, x += s.gathered()) {
+      if (r + kAhead < end)
+        prefetch(line.at(sequence[r + kAhead], r + kAhead - start[r + kAhead]) + group * s.width,
+                 s.width);
       for (int64_t k = 0; k < taps; ++k) {
         rows[k] = line.at(sequence[r], r - start[r] - taps + 1 + k) + group * s.width;
       }
@@ -85,8 +91,8 @@ void forward(const GroupedConv& k) {
   const Sizes s(k.weight);
   const SegmentRows<T> line(k.segments, k.u, k.left, k.u.cols());
   for_each_tile(k.u.rows(), s.groups, [&](int64_t group, int64_t begin, int64_t end) {
-    thread_local std::vector<T> buffer;
-    T* x = scratch(buffer, kTile * s.gathered());
+    thread_local cpu::Scratch<T> buffer;
+    T* x = buffer.get(kTile * s.gathered());
     gather(line, k.segments, s, group, begin, end, x);
     const int64_t first = group * s.width;
     cpu::gemm_serial(cpu::Gemm<T, T>{end - begin, s.width, s.gathered(), x, s.gathered(), false,
@@ -128,8 +134,8 @@ void input_gradient(const GroupedConvGrad& k) {
   for_each_tile(k.u.rows(), s.groups, [&](int64_t group, int64_t begin, int64_t end) {
     const int64_t rows = std::min(end + s.taps - 1, k.u.rows()) - begin;
     const int64_t first = group * s.width;
-    thread_local std::vector<Acc> buffer;
-    Acc* dx = scratch(buffer, (kTile + s.taps - 1) * s.gathered());
+    thread_local cpu::Scratch<Acc> buffer;
+    Acc* dx = buffer.get((kTile + s.taps - 1) * s.gathered());
     cpu::gemm_serial(cpu::Gemm<T, Acc>{
         rows, s.gathered(), s.width, k.dy.row<T>(begin) + first, k.dy.row_stride(), false,
         k.weight.data<T>() + first * s.gathered(), s.gathered(), false, dx, s.gathered()});
@@ -155,10 +161,10 @@ void state_gradient(const GroupedConvGrad& k) {
     const int64_t first = piece % s.groups * s.width;
     const int64_t b0 = piece / s.groups * batch, b1 = std::min(b0 + batch, k.segments.count);
     const int64_t rows = (b1 - b0) * kept;
-    thread_local std::vector<T> heads;
-    thread_local std::vector<Acc> buffer;
-    T* dy = scratch(heads, rows * s.width);
-    Acc* dx = scratch(buffer, rows * s.gathered());
+    thread_local cpu::Scratch<T> heads;
+    thread_local cpu::Scratch<Acc> buffer;
+    T* dy = heads.get(rows * s.width);
+    Acc* dx = buffer.get(rows * s.gathered());
     for (int64_t i = 0; i < rows; ++i) {
       std::copy_n(line.at(b0 + i / kept, i % kept) + first, s.width, dy + i * s.width);
     }
@@ -187,8 +193,8 @@ void weight_gradient(const GroupedConvGrad& k) {
   parallel_for(blocks * s.groups, 1, [&](int64_t piece, int64_t) {
     const int64_t group = piece % s.groups, b = piece / s.groups;
     const int64_t end = std::min((b + 1) * block, rows);
-    thread_local std::vector<T> buffer;
-    T* x = scratch(buffer, kTile * s.gathered());
+    thread_local cpu::Scratch<T> buffer;
+    T* x = buffer.get(kTile * s.gathered());
     Acc* out =
         b == 0 ? dweight + group * size : partial.data<Acc>() + ((b - 1) * s.groups + group) * size;
     bool add = b == 0 && k.accumulate_dweight;

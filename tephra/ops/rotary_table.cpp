@@ -24,9 +24,11 @@ RotaryTable<Acc>::RotaryTable(int64_t positions, int64_t rotary_dim, double thet
     const Acc exponent = static_cast<Acc>(2 * i) / static_cast<Acc>(rotary_dim);
     frequencies_.push_back(Acc(1) / static_cast<Acc>(std::pow(theta, double(exponent))));
   }
-  rows_.resize(static_cast<size_t>(positions * rotary_dim));
+  const int64_t bytes = positions * rotary_dim * static_cast<int64_t>(sizeof(Acc));
+  rows_ = Storage::allocate(kCpu, bytes, Purpose::workspace);
   parallel_for(positions, kFewestPositions, [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p) compute(p, rows_.data() + p * rotary_dim);
+    auto* rows = static_cast<Acc*>(rows_->data());
+    for (int64_t p = begin; p < end; ++p) compute(p, rows + p * rotary_dim);
   });
 }
 
@@ -42,7 +44,9 @@ void RotaryTable<Acc>::compute(int64_t position, Acc* out) const {
 
 template <class Acc>
 const Acc* RotaryTable<Acc>::row(int64_t position, Acc* scratch) const {
-  if (position < positions_) return rows_.data() + position * 2 * std::ssize(frequencies_);
+  if (position < positions_) {
+    return static_cast<const Acc*>(rows_->data()) + position * 2 * std::ssize(frequencies_);
+  }
   compute(position, scratch);
   return scratch;
 }

@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "tephra/device/memory.h"
+
 namespace tephra::cpu {
 
 // Acc is float or double. In float the frequencies and the angles are rounded to float, as the
@@ -28,7 +30,7 @@ class RotaryTable {
 
   int64_t positions_;
   std::vector<Acc> frequencies_;
-  std::vector<Acc> rows_;
+  std::shared_ptr<Storage> rows_;
 };
 
 extern template class RotaryTable<float>;

@@ -57,6 +57,23 @@ TEST(Memory, RoundsLargeBlocksByAtMostAnEighth) {
   }
 }
 
+TEST(Memory, KeepsNoMoreFreedBytesThanWereEverInUseAtOnce) {
+  trim_memory();
+  EXPECT_EQ(kept_memory(), 0);
+  int64_t most = 0, freed = 0;
+  for (int64_t mib = 64; mib < 128; ++mib) {
+    const auto block = Storage::allocate(kCpu, mib << 20, Purpose::cache);
+    most = std::max(most, memory_use()[kNumPurposes].bytes);
+    freed += mib << 20;
+  }
+  ASSERT_GT(freed, 16 * most);
+  EXPECT_LE(kept_memory(), most);
+#ifndef TEPHRA_SANITIZED
+  EXPECT_GT(kept_memory(), 0);
+#endif
+  trim_memory();
+}
+
 TEST(Memory, OfNothingIsNothing) {
   const int64_t before = memory_use()[kNumPurposes].bytes;
   const Tensor t({0, 7}, DType::f32);

@@ -11,6 +11,7 @@
 #include "tephra/base/error.h"
 #include "tephra/base/parallel.h"
 #include "tephra/device/cpu/gemm_kernels.h"
+#include "tephra/device/cpu/scratch.h"
 
 namespace tephra::cpu {
 namespace {
@@ -31,12 +32,13 @@ void library_product(const Gemm<float, float>& g) {
 
 // The least number of rows that oneDNN computes by the method of many rows, the rest of them zero.
 void padded_product(const Gemm<float, float>& g) {
-  thread_local std::vector<float> a, c;
-  a.assign(static_cast<size_t>(kDecodeRows * g.k), 0.0f);
-  c.resize(static_cast<size_t>(kDecodeRows * g.n));
-  for (int64_t r = 0; r < g.m; ++r) std::copy_n(g.a + r * g.lda, g.k, a.data() + r * g.k);
-  library_product({kDecodeRows, g.n, g.k, a.data(), g.k, false, g.b, g.ldb, true, c.data(), g.n});
-  write_sums(c.data(), g);
+  thread_local Scratch<float> rows, sums;
+  float* a = rows.get(kDecodeRows * g.k);
+  float* c = sums.get(kDecodeRows * g.n);
+  for (int64_t r = 0; r < g.m; ++r) std::copy_n(g.a + r * g.lda, g.k, a + r * g.k);
+  std::fill(a + g.m * g.k, a + kDecodeRows * g.k, 0.0f);
+  library_product({kDecodeRows, g.n, g.k, a, g.k, false, g.b, g.ldb, true, c, g.n});
+  write_sums(c, g);
 }
 
 template <class In, class Out>
@@ -49,11 +51,7 @@ void product(const Gemm<double, double>& g) { gemm_f64(g); }
 void product(const Gemm<float, float>& g) {
   if (few_rows(g)) return g.of_large_batch ? padded_product(g) : dot_rows(g);
   library_product(g);
-  if (g.bias == nullptr) return;
-  for (int64_t r = 0; r < g.m; ++r) {
-    float* c = g.c + r * g.ldc;
-    for (int64_t j = 0; j < g.n; ++j) c[j] += g.bias[j];
-  }
+  if (g.bias != nullptr) add_bias(g);
 }
 
 // Operands of the tile are widened a stretch of K at a time, multiplied in float, and the sums are
@@ -62,21 +60,22 @@ template <class Out>
 void product(const Gemm<bf16, Out>& g) {
   if (few_rows(g) && !g.of_large_batch) return dot_rows(g);
   constexpr int64_t kStretch = 2048;  // keeps the widened tile near the cache, whatever K is
-  thread_local std::vector<float> a, b, sums;
-  sums.resize(static_cast<size_t>(g.m * g.n));
+  thread_local Scratch<float> wide_a, wide_b, tile;
+  float* sums = tile.get(g.m * g.n);
+  const int64_t longest = std::min(kStretch, g.k);
+  float* a = wide_a.get(g.m * longest);
+  float* b = wide_b.get(g.n * longest);
   for (int64_t p = 0; p < g.k; p += kStretch) {
     const int64_t k = std::min(kStretch, g.k - p);
     const int64_t a_cols = g.transpose_a ? g.m : k;
     const int64_t b_cols = g.transpose_b ? k : g.n;
-    a.resize(static_cast<size_t>(g.m * k));
-    b.resize(static_cast<size_t>(g.n * k));
-    widen(g.a + (g.transpose_a ? p * g.lda : p), g.lda, g.transpose_a ? k : g.m, a_cols, a.data());
-    widen(g.b + (g.transpose_b ? p : p * g.ldb), g.ldb, g.transpose_b ? g.n : k, b_cols, b.data());
-    product(Gemm<float, float>{g.m, g.n, k, a.data(), a_cols, g.transpose_a, b.data(), b_cols,
-                               g.transpose_b, sums.data(), g.n, /*accumulate=*/p > 0,
+    widen(g.a + (g.transpose_a ? p * g.lda : p), g.lda, g.transpose_a ? k : g.m, a_cols, a);
+    widen(g.b + (g.transpose_b ? p : p * g.ldb), g.ldb, g.transpose_b ? g.n : k, b_cols, b);
+    product(Gemm<float, float>{g.m, g.n, k, a, a_cols, g.transpose_a, b, b_cols, g.transpose_b,
+                               sums, g.n, /*accumulate=*/p > 0,
                                /*bias=*/nullptr, g.of_large_batch});
   }
-  write_sums(sums.data(), g);
+  write_sums(sums, g);
 }
 
 // Nearly equal pieces of at most `largest` (and then some), none of them a sliver: oneDNN computes

@@ -15,6 +15,9 @@ void gemm_f64(const Gemm<double, double>& g);
 // rows x cols elements between a strided and a dense matrix.
 void widen(const bf16* from, int64_t ld, int64_t rows, int64_t cols, float* to);
 
+// c += bias in every row.
+void add_bias(const Gemm<float, float>& g);
+
 // c = round(sum + bias + (accumulate ? c : 0)) from dense sums.
 template <class In, class Out>
 void write_sums(const float* sums, const Gemm<In, Out>& g);

@@ -172,6 +172,14 @@ void write_sums_f32(const float* sums, const Gemm<float, float>& g) { write_sums
 void write_sums_bf16(const float* sums, const Gemm<bf16, bf16>& g) { write_sums_of(sums, g); }
 void write_sums_bf16_f32(const float* sums, const Gemm<bf16, float>& g) { write_sums_of(sums, g); }
 
+void add_bias_f32(const Gemm<float, float>& g) {
+  for (int64_t r = 0; r < g.m; ++r) {
+    for_each_vector<float>(g.n, [&](int64_t c, int64_t n) HWY_ATTR {
+      write_up_to(g.c + r * g.ldc + c, load_up_to(g.bias + c, n), n, /*accumulate=*/true);
+    });
+  }
+}
+
 }  // namespace tephra::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -186,6 +194,7 @@ HWY_EXPORT(widen_rows);
 HWY_EXPORT(write_sums_f32);
 HWY_EXPORT(write_sums_bf16);
 HWY_EXPORT(write_sums_bf16_f32);
+HWY_EXPORT(add_bias_f32);
 }  // namespace
 
 template <>
@@ -206,6 +215,8 @@ void gemm_f64(const Gemm<double, double>& g) { HWY_DYNAMIC_DISPATCH(gemm_f64_loo
 void widen(const bf16* from, int64_t ld, int64_t rows, int64_t cols, float* to) {
   HWY_DYNAMIC_DISPATCH(widen_rows)(from, ld, rows, cols, to);
 }
+
+void add_bias(const Gemm<float, float>& g) { HWY_DYNAMIC_DISPATCH(add_bias_f32)(g); }
 
 template <>
 void write_sums(const float* sums, const Gemm<float, float>& g) {
