@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokenized documents in Megatron's two files: PREFIX.bin (the tokens) and PREFIX.idx (where each
+// document begins). docs/formats/token-shards.md gives the bytes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tephra/base/files.h"
+
+namespace tephra {
+
+// How a token is stored; the value is the format's own code.
+enum class TokenType : uint8_t { u8 = 1, i8 = 2, i16 = 3, i32 = 4, i64 = 5, u16 = 8 };
+
+int64_t bytes_of(TokenType type);
+std::string to_text(TokenType type);
+
+// Reads by mapping, from any thread. Everything in the index is checked before it is used; a file
+// that does not hold together is Fault::data.
+class TokenShard {
+ public:
+  // `prefix` with or without .bin or .idx.
+  static std::shared_ptr<const TokenShard> open(const Path& prefix);
+
+  const Path& prefix() const { return prefix_; }
+  TokenType type() const { return type_; }
+  int64_t tokens() const { return tokens_; }
+  int64_t documents() const { return documents_; }
+
+  // Tokens [first, first + out.size()) of the concatenated documents. One that is negative or not
+  // below `vocab_size` is Fault::data.
+  void read(int64_t first, std::span<int32_t> out, int64_t vocab_size) const;
+
+  // First token of a document; documents() gives tokens().
+  int64_t document_begin(int64_t document) const;
+  // The document that holds this token.
+  int64_t document_of(int64_t token) const;
+
+ private:
+  friend struct TokenShardIndex;
+  TokenShard() = default;
+
+  Path prefix_;
+  std::shared_ptr<MappedFile> bin_, idx_;
+  TokenType type_ = TokenType::i32;
+  int64_t tokens_ = 0, documents_ = 0, sequences_ = 0;
+};
+
+// Both files appear whole or not at all: the tokens first, the index, without which they are no
+// shard, last.
+class TokenShardWriter {
+ public:
+  // Two bytes a token when every id below `vocab_size` fits, four otherwise.
+  TokenShardWriter(const Path& prefix, int64_t vocab_size);
+  ~TokenShardWriter();
+  TokenShardWriter(const TokenShardWriter&) = delete;
+  TokenShardWriter& operator=(const TokenShardWriter&) = delete;
+
+  void add_document(std::span<const int32_t> tokens);
+  int64_t tokens() const { return tokens_; }
+  int64_t documents() const { return static_cast<int64_t>(lengths_.size()); }
+  void commit();
+
+ private:
+  void flush();
+
+  Path prefix_;
+  int64_t vocab_size_;
+  TokenType type_;
+  int64_t tokens_ = 0;
+  std::vector<int32_t> lengths_;
+  std::string buffer_;
+  std::unique_ptr<AtomicFile> bin_;
+};
+
+}  // namespace tephra

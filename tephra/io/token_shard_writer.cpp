@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "tephra/base/error.h"
+#include "tephra/io/token_shard.h"
+#include "tephra/io/token_shard_format.h"
+
+namespace tephra {
+namespace {
+
+using token_shard::with_suffix;
+
+constexpr size_t kBufferBytes = size_t{4} << 20;
+
+template <class T>
+void append(std::string& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+// Collects small pieces into large writes.
+class IndexFile {
+ public:
+  explicit IndexFile(const Path& path) : file_(path) {}
+
+  template <class T>
+  void put(T value) {
+    append(buffer_, value);
+    if (buffer_.size() >= kBufferBytes) flush();
+  }
+  void put_text(std::string_view text) { buffer_ += text; }
+  void commit() {
+    flush();
+    file_.commit();
+  }
+
+ private:
+  void flush() {
+    file_.write(buffer_);
+    buffer_.clear();
+  }
+
+  AtomicFile file_;
+  std::string buffer_;
+};
+
+}  // namespace
+
+TokenShardWriter::TokenShardWriter(const Path& prefix, int64_t vocab_size)
+    : prefix_(prefix),
+      vocab_size_(vocab_size),
+      type_(vocab_size <= 65536 ? TokenType::u16 : TokenType::i32),
+      bin_(std::make_unique<AtomicFile>(with_suffix(prefix, ".bin"))) {
+  TEPHRA_ASSERT(vocab_size > 0 && vocab_size <= std::numeric_limits<int32_t>::max(),
+                "ids are 32-bit");
+}
+
+TokenShardWriter::~TokenShardWriter() = default;
+
+void TokenShardWriter::add_document(std::span<const int32_t> tokens) {
+  require(tokens.size() <= static_cast<size_t>(std::numeric_limits<int32_t>::max()),
+          "{}: a document has {} tokens; the format counts them in 31 bits", prefix_.string(),
+          tokens.size());
+  for (const int32_t token : tokens) {
+    TEPHRA_ASSERT(token >= 0 && token < vocab_size_, "a token is an id of the vocabulary");
+    if (type_ == TokenType::u16) {
+      append(buffer_, static_cast<uint16_t>(token));
+    } else {
+      append(buffer_, token);
+    }
+  }
+  lengths_.push_back(static_cast<int32_t>(tokens.size()));
+  tokens_ += static_cast<int64_t>(tokens.size());
+  if (buffer_.size() >= kBufferBytes) flush();
+}
+
+void TokenShardWriter::flush() {
+  bin_->write(buffer_);
+  buffer_.clear();
+}
+
+void TokenShardWriter::commit() {
+  flush();
+  const Path idx = with_suffix(prefix_, ".idx");
+  std::error_code none;
+  std::filesystem::remove(idx, none);  // an older index must never meet the new tokens
+  bin_->commit();
+  IndexFile file(idx);
+  file.put_text(token_shard::kMagic);
+  file.put(token_shard::kVersion);
+  file.put(static_cast<uint8_t>(type_));
+  file.put(uint64_t{lengths_.size()});
+  file.put(uint64_t{lengths_.size() + 1});
+  for (const int32_t length : lengths_) file.put(length);
+  int64_t at = 0;
+  for (const int32_t length : lengths_) {
+    file.put(at);
+    at += length * bytes_of(type_);
+  }
+  for (size_t i = 0; i <= lengths_.size(); ++i) file.put(static_cast<int64_t>(i));
+  file.commit();
+}
+
+}  // namespace tephra
