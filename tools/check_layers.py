@@ -15,6 +15,7 @@ VENDORS = {
     "fmt/": r"tephra/base/format\.h",
     "toml++/": r"tephra/base/config_toml\.cpp",
     "nlohmann/": r"tephra/base/json\.cpp",
+    "xxhash.h": r"tephra/base/hash\.cpp",
     "hwy/": r"tephra/device/.*|tephra/ops/\w+_cpu\.cpp|tephra/ops/\w+-inl\.h",
     "dnnl": r"tephra/device/.*",
     "oneapi/": r"tephra/device/.*",

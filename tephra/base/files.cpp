@@ -205,6 +205,35 @@ void write_file(const Path& path, std::string_view text) {
   file.commit();
 }
 
+void flush_folder(const Path& folder) {
+  if (const int error = sync_folder(folder); error != 0) {
+    throw Error(Fault::data, format("{}: flushing the folder to disk failed: {}", folder.string(),
+                                    reason(error)));
+  }
+}
+
+FileReader::FileReader(const Path& path) : path_(path) {
+  struct stat info {};
+  fd_ = open_to_read(path, info);
+  size_ = info.st_size;
+}
+
+FileReader::~FileReader() { ::close(fd_); }
+
+void FileReader::read(int64_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t got = retried([&] { return ::pread(fd_, to.data(), to.size(), offset); });
+    if (got < 0) {
+      throw Error(Fault::data, format("{}: reading {} bytes at byte {} failed: {}", path_.string(),
+                                      to.size(), offset, reason(errno)));
+    }
+    require_data(got > 0, "{}: is cut short: expected {} more bytes at byte {}", path_.string(),
+                 to.size(), offset);
+    offset += got;
+    to = to.subspan(static_cast<size_t>(got));
+  }
+}
+
 void make_writable_folder(const Path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);

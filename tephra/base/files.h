@@ -62,6 +62,28 @@ class AtomicFile {
 
 void write_file(const Path& path, std::string_view text);  // atomically
 
+// Makes renames and new names in this folder survive a power cut. Fault::data when that fails.
+void flush_folder(const Path& folder);
+
+// A file read at chosen places. A failed read is an error here, where a mapped file would end the
+// process. Any thread may read.
+class FileReader {
+ public:
+  explicit FileReader(const Path& path);
+  ~FileReader();
+  FileReader(const FileReader&) = delete;
+  FileReader& operator=(const FileReader&) = delete;
+
+  int64_t size() const { return size_; }
+  const Path& path() const { return path_; }
+  void read(int64_t offset, std::span<std::byte> to) const;  // all of it
+
+ private:
+  Path path_;
+  int fd_ = -1;
+  int64_t size_ = 0;
+};
+
 // Makes the folder (and its parents) if needed; Fault::usage with the reason when it cannot be
 // written to.
 void make_writable_folder(const Path& path);

@@ -222,5 +222,19 @@ TEST(AtomicFile, KilledAtAnyMomentIsOldOrNewButWhole) {
   }
 }
 
+TEST(Files, AreReadAtChosenPlaces) {
+  const Scratch folder;
+  write_file(folder / "a", "0123456789");
+  const FileReader file(folder / "a");
+  std::string got(4, ' ');
+  file.read(3, std::as_writable_bytes(std::span(got)));
+  EXPECT_EQ(got, "3456");
+  EXPECT_EQ(file.size(), 10);
+  const Error error = error_of([&] { file.read(8, std::as_writable_bytes(std::span(got))); });
+  EXPECT_EQ(error.fault(), Fault::data);
+  EXPECT_EQ(error.what(),
+            (folder / "a").string() + ": is cut short: expected 2 more bytes at byte 10");
+}
+
 }  // namespace
 }  // namespace tephra
