@@ -4,7 +4,6 @@
 
 #include "tephra/base/json.h"
 #include "tephra/base/parallel.h"
-#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/io/safetensors.h"
 #include "tephra/io/safetensors_format.h"
@@ -77,7 +76,6 @@ void write_safetensors(const Path& path, std::vector<TensorEntry> entries, const
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(header);
   for (const TensorEntry& entry : entries) {
-    stop_if_interrupted();  // what was written so far is removed
     const Tensor x = produce(entry);
     TEPHRA_ASSERT(x.defined() && x.dtype() == entry.dtype && x.shape() == entry.shape,
                   "a produced tensor has the dtype and shape that were announced");

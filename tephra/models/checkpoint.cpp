@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tephra/base/progress.h"
+#include "tephra/base/signals.h"
 
 namespace tephra {
 namespace {
@@ -56,6 +57,7 @@ void write_tensors(const Path& to, const std::vector<TensorEntry>& entries, int6
   Progress progress("writing " + to.string(), total_bytes(entries), "B");
   size_t next = 0;
   write_tensor_folder(to, entries, max_shard_bytes, [&](const TensorEntry& entry) {
+    stop_if_interrupted();  // what was written so far is removed
     TEPHRA_ASSERT(entry.name == entries[next].name, "tensors are asked for in order");
     Tensor value = make(next++);
     progress.add(value.bytes());
