@@ -20,6 +20,8 @@ VENDORS = {
     "dnnl": r"tephra/device/.*",
     "oneapi/": r"tephra/device/.*",
     "omp.h": r"tephra/device/cpu/.*",
+    "pcre2": r"tephra/text/regex\.cpp",
+    "utf8proc": r"tephra/text/unicode_utf8proc\.cpp",
     "gtest/": r"tests/.*",
     "mpi.h": r"tephra/comm/.*",
     "nccl": r"tephra/comm/.*",
