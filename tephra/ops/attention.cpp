@@ -13,7 +13,7 @@ void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v, int64_t hea
   require(q.ndim() == 2 && k.ndim() == 2 && v.ndim() == 2,
           "attention: q, k and v must be [tokens, heads * head_dim], got {}, {} and {}", q.shape(),
           k.shape(), v.shape());
-  require(k.shape() == v.shape(), "attention: k and v must have one shape, got {} and {}",
+  require(k.rows() == v.rows(), "attention: k and v must have as many rows, got {} and {}",
           k.shape(), v.shape());
   require(q.dtype() == k.dtype() && q.dtype() == v.dtype(),
           "attention: q, k and v must have one dtype, got {}, {} and {}", q.dtype(), k.dtype(),
@@ -26,6 +26,10 @@ void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v, int64_t hea
   require(q.cols() % k.cols() == 0,
           "attention: {} query heads cannot share {} KV heads evenly; one must divide the other",
           q.cols() / head_dim, k.cols() / head_dim);
+  const int64_t kv_heads = k.cols() / head_dim;
+  require(v.cols() > 0 && v.cols() % kv_heads == 0,
+          "attention: v has {} columns, which do not divide into the {} heads of k", v.cols(),
+          kv_heads);
 }
 
 void check_ranges(const KeyRanges& ranges, int64_t queries, int64_t keys) {
@@ -54,8 +58,9 @@ AttentionOutput attention(const Tensor& q, const Tensor& k, const Tensor& v,
   check_ranges(ranges, q.rows(), k.rows());
   require(std::isfinite(scale) && scale > 0, "attention: scale must be positive, got {}", scale);
 
-  AttentionOutput out{empty_like(q),
-                      Tensor({q.rows(), q.cols() / head_dim}, acc_dtype(q.dtype()), q.device())};
+  const int64_t heads = q.cols() / head_dim, value_dim = v.cols() / (k.cols() / head_dim);
+  AttentionOutput out{Tensor({q.rows(), heads * value_dim}, q.dtype(), q.device()),
+                      Tensor({q.rows(), heads}, acc_dtype(q.dtype()), q.device())};
   launch(q.device(), "attention",
          kernel::Attention{q, k, v, ranges, head_dim, scale, out.o, out.lse});
 

@@ -10,13 +10,14 @@
 namespace tephra {
 
 struct AttentionOutput {
-  Tensor o;    // [N, nq * head_dim]
+  Tensor o;    // [N, nq * value_dim]
   Tensor lse;  // [N, nq], acc dtype: log of the sum of exp of the scaled scores
 };
 
 // Query row i sees key rows [first[i], last[i]) of k and v. Query head h reads KV head
 // h / (nq / nk). A row that sees nothing gets o = 0 and lse = -inf, and gives no gradient.
-// q is [N, nq * head_dim]; k and v are [M, nk * head_dim].
+// q is [N, nq * head_dim], k [M, nk * head_dim] and v [M, nk * value_dim]; a value may be wider or
+// narrower than a key.
 AttentionOutput attention(const Tensor& q, const Tensor& k, const Tensor& v,
                           const KeyRanges& ranges, int64_t head_dim, double scale);
 
@@ -31,6 +32,9 @@ struct Attention {
   double scale;
   Tensor& o;
   Tensor& lse;
+
+  int64_t kv_heads() const { return k.cols() / head_dim; }
+  int64_t value_dim() const { return v.cols() / kv_heads(); }
 
   void on_cpu() const;
 };
@@ -49,6 +53,9 @@ struct AttentionGrad {
   int64_t head_dim;
   double scale;
   GradTarget dq, dk, dv;  // undefined when not wanted
+
+  int64_t kv_heads() const { return k.cols() / head_dim; }
+  int64_t value_dim() const { return v.cols() / kv_heads(); }
 
   // What tiles add to: the gradients in the acc dtype.
   struct Sums {

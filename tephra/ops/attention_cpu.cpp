@@ -69,7 +69,9 @@ class ForwardBlock {
         block_(block),
         kv_head_(kv_head),
         dim_(a.head_dim),
+        value_dim_(a.value_dim()),
         group_{a.q.cols() / a.k.cols(), dim_, block.row, block.row_end - block.row, decode_step},
+        values_(group_.with_dim(value_dim_)),
         product_rows_(decode_step ? group_.rows() : std::max(group_.rows(), kLeastRows)),
         states_(static_cast<size_t>(group_.heads * group_.tokens)) {}
 
@@ -77,18 +79,18 @@ class ForwardBlock {
     const int64_t widest = std::min(kKeys, block_.key_end - block_.key);
     Tensor owners[5];
     scores_ = scratch<Acc>(owners[0], product_rows_, widest + lanes<Acc>());
-    sums_ = scratch<Acc>(owners[1], product_rows_, group_.width());
+    sums_ = scratch<Acc>(owners[1], product_rows_, values_.width());
     std::fill_n(sums_.data, product_rows_ * sums_.stride, Acc(0));
     const Matrix<const Acc> q = queries(owners[2]);
     Acc *wide_k = nullptr, *wide_v = nullptr;
     if constexpr (!std::is_same_v<T, Acc>) {
       wide_k = scratch<Acc>(owners[3], widest, dim_).data;
-      wide_v = scratch<Acc>(owners[4], widest, dim_).data;
+      wide_v = scratch<Acc>(owners[4], widest, value_dim_).data;
     }
     for (int64_t key = block_.key; key < block_.key_end; key += kKeys) {
       const int64_t keys = std::min(kKeys, block_.key_end - key);
       const auto k = operand<T>(a_.k, key, keys, kv_head_ * dim_, dim_, wide_k);
-      const auto v = operand<T>(a_.v, key, keys, kv_head_ * dim_, dim_, wide_v);
+      const auto v = operand<T>(a_.v, key, keys, kv_head_ * value_dim_, value_dim_, wide_v);
       for (int64_t i = 0; i < group_.count(); ++i) add_keys(i, q, k, v, key, keys);
     }
     finish();
@@ -108,7 +110,7 @@ class ForwardBlock {
 
   void add_keys(int64_t i, Matrix<const Acc> q, Matrix<const Acc> k, Matrix<const Acc> v,
                 int64_t key, int64_t keys) {
-    const Matrix<Acc> sums = group_.at(sums_, i);
+    const Matrix<Acc> sums = values_.at(sums_, i);
     multiply<Acc>(product_rows_, keys, dim_, group_.at(q, i), false, k, true, scores_, false);
     for (int64_t r = 0; r < group_.rows(); ++r) {
       Acc* s = scores_.data + r * scores_.stride;
@@ -118,15 +120,15 @@ class ForwardBlock {
         continue;
       }
       const Acc shrink = exponentiate(s, keys, seen, static_cast<Acc>(a_.scale), state(i, r));
-      if (shrink != 1) scale_row(sums.data + r * sums.stride, dim_, shrink);
+      if (shrink != 1) scale_row(sums.data + r * sums.stride, value_dim_, shrink);
     }
-    multiply<Acc>(product_rows_, dim_, keys, {scores_.data, scores_.stride}, false, v, false, sums,
-                  true);
+    multiply<Acc>(product_rows_, value_dim_, keys, {scores_.data, scores_.stride}, false, v, false,
+                  sums, true);
   }
 
   void finish() {
     for (int64_t i = 0; i < group_.count(); ++i) {
-      const Matrix<Acc> sums = group_.at(sums_, i);
+      const Matrix<Acc> sums = values_.at(sums_, i);
       for (int64_t r = 0; r < group_.rows(); ++r) {
         const int64_t token = group_.token(r);
         const int64_t head = kv_head_ * group_.heads + group_.head(i, r);
@@ -134,8 +136,8 @@ class ForwardBlock {
         const bool empty = done.sum == 0;
         const Acc inverse = empty ? Acc(0) : 1 / done.sum;
         const Acc* from = sums.data + r * sums.stride;
-        T* to = a_.o.row<T>(token) + head * dim_;
-        for_each_vector<T>(dim_, [&](int64_t c, int64_t n) HWY_ATTR {
+        T* to = a_.o.row<T>(token) + head * value_dim_;
+        for_each_vector<T>(value_dim_, [&](int64_t c, int64_t n) HWY_ATTR {
           store_up_to(to + c, hn::Mul(load_up_to(from + c, n), set<Acc>(inverse)), n);
         });
         a_.lse.row<Acc>(token)[head] = empty ? -kInfinity<Acc> : done.max + std::log(done.sum);
@@ -149,16 +151,16 @@ class ForwardBlock {
 
   const Attention& a_;
   const AttentionTile block_;
-  const int64_t kv_head_, dim_;
-  const Group group_;
+  const int64_t kv_head_, dim_, value_dim_;
+  const Group group_, values_;  // the same heads, of queries and of values
   const int64_t product_rows_;
   std::vector<RowState<Acc>> states_;
-  Matrix<Acc> scores_, sums_;  // sums: as q, one block of columns per head
+  Matrix<Acc> scores_, sums_;  // sums: as o, one block of columns per head
 };
 
 void forward(const Attention& a) {
   const std::vector<AttentionTile> blocks = query_blocks(a.ranges, kRows);
-  const int64_t kv_heads = a.k.cols() / a.head_dim;
+  const int64_t kv_heads = a.kv_heads();
   const int64_t pieces = static_cast<int64_t>(blocks.size()) * kv_heads;
   visit_float(a.q.dtype(), [&]<class T>() {
     parallel_for(pieces, 1, [&](int64_t piece, int64_t) {

@@ -23,13 +23,14 @@ constexpr int64_t kKeys = 128;
 template <class T>
 Tensor row_deltas(const AttentionGrad& a) {
   using Acc = acc_t<T>;
+  const int64_t dim = a.value_dim();
   Tensor delta(a.lse.shape(), a.lse.dtype(), kCpu, Purpose::workspace);
   parallel_for(a.q.rows(), 16, [&](int64_t begin, int64_t end) HWY_ATTR {
     for (int64_t r = begin; r < end; ++r) {
       for (int64_t h = 0; h < a.lse.cols(); ++h) {
         Vec<T> dots = set<T>(0);
-        for_each_vector<T>(a.d_o ? a.head_dim : 0, [&](int64_t c, int64_t n) HWY_ATTR {
-          const int64_t at = h * a.head_dim + c;
+        for_each_vector<T>(a.d_o ? dim : 0, [&](int64_t c, int64_t n) HWY_ATTR {
+          const int64_t at = h * dim + c;
           const auto o = load_up_to(a.o.row<T>(r) + at, n);
           dots = hn::MulAdd(load_up_to(a.d_o.row<T>(r) + at, n), o, dots);
         });
@@ -72,12 +73,14 @@ class BackwardTile {
         tile_(tile),
         kv_head_(kv_head),
         dim_(a.head_dim),
+        value_dim_(a.value_dim()),
         keys_(tile.key_end - tile.key),
         group_{a.q.cols() / a.k.cols(), dim_, tile.row, tile.row_end - tile.row,
-               tile.row_end - tile.row == 1} {}
+               tile.row_end - tile.row == 1},
+        values_(group_.with_dim(value_dim_)) {}
 
   void run() {
-    const int64_t width = group_.width();
+    const int64_t width = group_.width(), value_width = values_.width();
     Tensor owners[6];
     p_ = scratch<Acc>(owners[0], group_.rows(), keys_ + lanes<Acc>());
     ds_ = scratch<Acc>(owners[1], group_.rows(), keys_ + lanes<Acc>());
@@ -86,16 +89,17 @@ class BackwardTile {
       return scratch<Acc>(owner, rows, cols).data;
     };
     k_ = operand<T>(a_.k, tile_.key, keys_, kv_head_ * dim_, dim_, wide(owners[2], keys_, dim_));
-    v_ = operand<T>(a_.v, tile_.key, keys_, kv_head_ * dim_, dim_, wide(owners[3], keys_, dim_));
+    v_ = operand<T>(a_.v, tile_.key, keys_, kv_head_ * value_dim_, value_dim_,
+                    wide(owners[3], keys_, value_dim_));
     const auto q = operand<T>(a_.q, tile_.row, group_.tokens, kv_head_ * width, width,
                               wide(owners[4], group_.tokens, width));
     Matrix<const Acc> d_o{nullptr, 0};
     if (a_.d_o) {
-      d_o = operand<T>(a_.d_o, tile_.row, group_.tokens, kv_head_ * width, width,
-                       wide(owners[5], group_.tokens, width));
+      d_o = operand<T>(a_.d_o, tile_.row, group_.tokens, kv_head_ * value_width, value_width,
+                       wide(owners[5], group_.tokens, value_width));
     }
     for (int64_t i = 0; i < group_.count(); ++i) {
-      const Matrix<const Acc> d_o_i = a_.d_o ? group_.at(d_o, i) : d_o;
+      const Matrix<const Acc> d_o_i = a_.d_o ? values_.at(d_o, i) : d_o;
       probabilities(i, group_.at(q, i), d_o_i);
       add_gradients(i, group_.at(q, i), d_o_i);
     }
@@ -106,7 +110,7 @@ class BackwardTile {
     const int64_t rows = group_.rows();
     multiply<Acc>(rows, keys_, dim_, q, false, k_, true, p_, false);
     if (a_.d_o) {
-      multiply<Acc>(rows, keys_, dim_, d_o, false, v_, true, ds_, false);
+      multiply<Acc>(rows, keys_, value_dim_, d_o, false, v_, true, ds_, false);
     } else {
       std::fill_n(ds_.data, rows * ds_.stride, Acc(0));
     }
@@ -124,8 +128,8 @@ class BackwardTile {
     const Matrix<const Acc> p{p_.data, p_.stride}, ds{ds_.data, ds_.stride};
     const int64_t kv_column = kv_head_ * dim_;
     if (sums_.dv && a_.d_o) {
-      multiply<Acc>(keys_, dim_, rows, p, true, d_o, false, at(sums_.dv, tile_.key, kv_column),
-                    true);
+      multiply<Acc>(keys_, value_dim_, rows, p, true, d_o, false,
+                    at(sums_.dv, tile_.key, kv_head_ * value_dim_), true);
     }
     if (sums_.dk) {
       multiply<Acc>(keys_, dim_, rows, ds, true, q, false, at(sums_.dk, tile_.key, kv_column),
@@ -145,14 +149,14 @@ class BackwardTile {
   const Tensor& delta_;
   const AttentionGrad::Sums& sums_;
   const AttentionTile tile_;
-  const int64_t kv_head_, dim_, keys_;
-  const Group group_;
+  const int64_t kv_head_, dim_, value_dim_, keys_;
+  const Group group_, values_;  // the same heads, of queries and of values
   Matrix<Acc> p_, ds_;
   Matrix<const Acc> k_, v_;
 };
 
 void backward(const AttentionGrad& a, const AttentionGrad::Sums& sums) {
-  const int64_t kv_heads = a.k.cols() / a.head_dim;
+  const int64_t kv_heads = a.kv_heads();
   visit_float(a.q.dtype(), [&]<class T>() {
     const Tensor delta = row_deltas<T>(a);
     for (const std::vector<AttentionTile>& wave : tile_waves(a.ranges, kRows, kKeys)) {

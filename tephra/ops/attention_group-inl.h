@@ -78,6 +78,9 @@ struct Group {
   int64_t first_row, tokens;
   bool stacked;
 
+  // The same heads in rows where each has another width.
+  Group with_dim(int64_t dim) const { return {heads, dim, first_row, tokens, stacked}; }
+
   int64_t width() const { return heads * head_dim; }
   int64_t count() const { return stacked ? 1 : heads; }
   int64_t rows() const { return stacked ? heads : tokens; }

@@ -11,6 +11,9 @@ namespace {
 
 struct Heads {
   int64_t query, kv, dim;
+  int64_t own_value_dim = 0;  // 0: dim
+
+  int64_t value_dim() const { return own_value_dim > 0 ? own_value_dim : dim; }
 
   double scale() const { return 1 / std::sqrt(static_cast<double>(dim)); }
 };
@@ -32,8 +35,8 @@ Tensors outputs(const AttentionOutput& out) { return {out.o, out.lse}; }
 // in: q, k, v, first, last.
 Tensors naive(const Tensors& in, Heads heads) {
   const Tensor &q = in[0], &k = in[1], &v = in[2];
-  const int64_t d = heads.dim, group = heads.query / heads.kv;
-  Tensor o = zeros(q.shape(), DType::f64);
+  const int64_t d = heads.dim, dv = heads.value_dim(), group = heads.query / heads.kv;
+  Tensor o = zeros({q.rows(), heads.query * dv}, DType::f64);
   Tensor lse({q.rows(), heads.query}, DType::f64);
   for (int64_t i = 0; i < q.rows(); ++i) {
     const auto first = static_cast<int64_t>(in[3].at(i)), last = static_cast<int64_t>(in[4].at(i));
@@ -51,8 +54,9 @@ Tensors naive(const Tensors& in, Heads heads) {
       for (double s : scores) sum += std::exp(s - top);
       for (int64_t j = first; j < last; ++j) {
         const double p = std::exp(scores[static_cast<size_t>(j - first)] - top) / sum;
-        for (int64_t c = 0; c < d; ++c) {
-          o.set(of_q + c, o.at(of_q + c) + p * v.at(j * v.cols() + of_kv + c));
+        for (int64_t c = 0; c < dv; ++c) {
+          const int64_t at = i * o.cols() + h * dv + c;
+          o.set(at, o.at(at) + p * v.at(j * v.cols() + h / group * dv + c));
         }
       }
       lse.set(i * heads.query + h, top + std::log(sum));
@@ -66,7 +70,7 @@ OpCase attention_case(const std::string& name, Heads heads, const KeyRanges& ran
   return {.name = name,
           .inputs = {{.shape = {queries, heads.query * heads.dim}},
                      {.shape = {keys, heads.kv * heads.dim}},
-                     {.shape = {keys, heads.kv * heads.dim}},
+                     {.shape = {keys, heads.kv * heads.value_dim()}},
                      InputSpec::index(ranges.first_N),
                      InputSpec::index(ranges.last_N)},
           .run =
@@ -87,7 +91,7 @@ OpCase causal_case(const std::string& name, Heads heads, const std::vector<int64
 OpCase fused_case(const std::string& name, Heads heads, int64_t tokens) {
   OpCase c = causal_case(name, heads, {tokens});
   const int64_t q_end = heads.query * heads.dim, k_end = q_end + heads.kv * heads.dim,
-                v_end = k_end + heads.kv * heads.dim;
+                v_end = k_end + heads.kv * heads.value_dim();
   const auto split = [=](const Tensors& in) -> Tensors {
     return {slice_columns(in[0], 0, q_end), slice_columns(in[0], q_end, k_end),
             slice_columns(in[0], k_end, v_end), in[1], in[2]};
@@ -159,7 +163,12 @@ OpSpec attention_spec() {
                 attention_case("no keys at all", {4, 2, 8}, to_tensors({{0, 0}, {0, 0}}), 0),
                 attention_case("rows that see nothing", {4, 2, 8},
                                to_tensors({{5, 5}, {0, 4}, {4, 4}, {1, 5}, {0, 0}, {9, 9}}), 9),
-                fused_case("views of one tensor", {4, 2, 8}, 45)},
+                causal_case("values narrower than keys", {4, 2, 12, 5}, {1, 37, 3, 140}),
+                causal_case("values wider than keys, a window", {3, 3, 8, 20}, {150}, 9),
+                attention_case("decode steps, values narrower than keys", {4, 1, 16, 12},
+                               to_tensors({{0, 33}, {40, 41}, {41, 90}, {10, 10}}), 96),
+                fused_case("views of one tensor", {4, 2, 8}, 45),
+                fused_case("views of one tensor, values narrower", {4, 2, 8, 3}, 45)},
       .benches = {causal_bench("2048 tokens, 8 / 2 heads of 128", {8, 2, 128}, 1, 2048),
                   causal_bench("4 x 512 tokens, 8 / 2 heads of 128", {8, 2, 128}, 4, 512),
                   decode_bench("8 decode steps on 4096 keys, 8 / 2 heads of 128", {8, 2, 128}, 8,

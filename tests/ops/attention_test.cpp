@@ -343,6 +343,10 @@ TEST(Attention, ExplainsWrongUse) {
             "attention: ranges must be [3] to match the rows of q, got [2] and [2]");
   EXPECT_EQ(call(zeros({2, 8}, DType::bf16), zero(2, 8), two, 8),
             "attention: q, k and v must have one dtype, got bf16, f32 and f32");
+  EXPECT_EQ(message_of([&] { attention(zero(2, 8), zero(2, 8), zero(3, 8), two, 8, 1); }),
+            "attention: k and v must have as many rows, got [2, 8] and [3, 8]");
+  EXPECT_EQ(message_of([&] { attention(zero(2, 16), zero(2, 16), zero(2, 9), two, 8, 1); }),
+            "attention: v has 9 columns, which do not divide into the 2 heads of k");
   EXPECT_EQ(message_of([&] { attention(zero(2, 8), zero(2, 8), zero(2, 8), two, 8, 0); }),
             "attention: scale must be positive, got 0");
   EXPECT_EQ(message_of([&] {
