@@ -60,8 +60,8 @@ Tensor CcaAttention::queries_and_keys(const Tensor& z_NC, const LayerContext& co
 
   Tensor qk_NC = qk_mean(z_NC, y_NC, config_.query_heads, config_.kv_heads);
   qk_NC = qk_norm(qk_NC, temp_, config_.query_heads, config_.kv_heads);
-  return rope(qk_NC, context.segments.position_N, config_.head_dim, config_.rotary_dim,
-              config_.rope_theta);
+  return rope(qk_NC, context.segments.position_N,
+              {config_.head_dim, config_.rotary_dim, config_.rope_theta});
 }
 
 Tensor CcaAttention::values(const Tensor& v_NV, const LayerContext& context) const {

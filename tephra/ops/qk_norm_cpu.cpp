@@ -19,6 +19,15 @@ namespace tephra::kernel::HWY_NAMESPACE {
 
 using namespace simd::HWY_NAMESPACE;  // NOLINT: vectors of this target
 
+// What head h is multiplied by beside its length: 1 for queries.
+template <class T>
+acc_t<T> factor_of(const Tensor& temp, Temperature form, int64_t h, int64_t nq) {
+  using Acc = acc_t<T>;
+  if (h < nq || form == Temperature::none) return 1;
+  const Acc t = static_cast<Acc>(temp.data<T>()[h - nq]);
+  return form == Temperature::exp ? std::exp(t) : t;
+}
+
 void forward(const QkNorm& k) {
   visit_float(k.x.dtype(), [&]<class T>() HWY_ATTR {
     using Acc = acc_t<T>;
@@ -36,8 +45,8 @@ void forward(const QkNorm& k) {
           });
           const Acc length = std::sqrt(sum_of_lanes<T>(squares));
           k.length.row<Acc>(r)[h] = length;
-          const Acc temp = h < k.nq ? Acc(1) : Acc(k.temp.data<T>()[h - k.nq]);
-          const auto scale = set<T>(root / std::max(length, eps) * temp);
+          const Acc factor = factor_of<T>(k.temp, k.form, h, k.nq);
+          const auto scale = set<T>(root / std::max(length, eps) * factor);
           for_each_vector<T>(dim, [&](int64_t c, int64_t n) HWY_ATTR {
             store_up_to(y + c, hn::Mul(load_up_to(x + c, n), scale), n);
           });
@@ -47,8 +56,9 @@ void forward(const QkNorm& k) {
   });
 }
 
-// With u = x / |x| and a = sqrt(dim) / |x|: dtemp = a * (dy . x), dx = temp * a * (dy - u (dy .
-// u)); where |x| is below eps the length is a constant and the second term is absent.
+// With u = x / |x|, a = sqrt(dim) / |x| and f the factor that temp stands for:
+// dtemp = df/dtemp * a * (dy . x), df/dtemp being 1, or f for exp; dx = f * a * (dy - u (dy . u));
+// where |x| is below eps the length is a constant and the second term is absent.
 template <class T>
 void backward_rows(const QkNormGrad& k, int64_t begin, int64_t end, acc_t<T>* sums) {
   using Acc = acc_t<T>;
@@ -64,11 +74,13 @@ void backward_rows(const QkNormGrad& k, int64_t begin, int64_t end, acc_t<T>* su
         dots = hn::MulAdd(load_up_to(dy + c, n), load_up_to(x + c, n), dots);
       });
       const Acc dot = sum_of_lanes<T>(dots) * inverse;  // dy . u
-      if (h >= k.nq && sums) sums[h - k.nq] += root * dot;
+      const Acc factor = factor_of<T>(k.temp, k.form, h, k.nq);
+      if (h >= k.nq && sums) {
+        sums[h - k.nq] += root * dot * (k.form == Temperature::exp ? factor : Acc(1));
+      }
       if (!k.dx.grad) continue;
       T* dx = k.dx.grad.row<T>(r) + h * dim;
-      const Acc temp = h < k.nq ? Acc(1) : Acc(k.temp.data<T>()[h - k.nq]);
-      const auto scale = set<T>(root * inverse * temp);
+      const auto scale = set<T>(root * inverse * factor);
       const auto along = set<T>(length > eps ? dot * inverse : Acc(0));
       for_each_vector<T>(dim, [&](int64_t c, int64_t n) HWY_ATTR {
         const auto v = hn::NegMulAdd(load_up_to(x + c, n), along, load_up_to(dy + c, n));

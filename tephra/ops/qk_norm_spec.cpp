@@ -9,20 +9,24 @@ namespace {
 
 struct Heads {
   int64_t nq, nk, dim;
+  Temperature form = Temperature::linear;
 
   int64_t width() const { return (nq + nk) * dim; }
 };
 
 // Without eps: no case but the test of zero heads comes near it.
 Tensors naive(const Tensors& in, const Heads& heads) {
-  const Tensor &x = in[0], &temp = in[1];
+  const Tensor& x = in[0];
   Tensor y(x.shape(), DType::f64);
+  const auto factor = [&](int64_t j) {
+    if (j < 0 || heads.form == Temperature::none) return 1.0;
+    return heads.form == Temperature::exp ? std::exp(in[1].at(j)) : in[1].at(j);
+  };
   for (int64_t first = 0; first < x.numel(); first += heads.dim) {
     double square = 0;
     for (int64_t i = first; i < first + heads.dim; ++i) square += x.at(i) * x.at(i);
     const int64_t j = first % heads.width() / heads.dim - heads.nq;
-    const double scale =
-        std::sqrt(static_cast<double>(heads.dim) / square) * (j < 0 ? 1 : temp.at(j));
+    const double scale = std::sqrt(static_cast<double>(heads.dim) / square) * factor(j);
     for (int64_t i = first; i < first + heads.dim; ++i) y.set(i, x.at(i) * scale);
   }
   return {y};
@@ -33,7 +37,9 @@ OpCase qk_norm_case(const std::string& name, int64_t rows, const Heads& h, doubl
   return {.name = name,
           .inputs = {{.shape = {rows, h.width()}, .scale = scale},
                      InputSpec::parameter({h.nk}, temp_mean, 0.3)},
-          .run = [h](const Tensors& in) -> Tensors { return {qk_norm(in[0], in[1], h.nq, h.nk)}; },
+          .run = [h](const Tensors& in) -> Tensors {
+            return {qk_norm(in[0], in.size() > 1 ? in[1] : Tensor(), h.nq, h.nk, h.form)};
+          },
           .naive = [h](const Tensors& in) { return naive(in, h); }};
 }
 
@@ -43,6 +49,12 @@ OpCase strided_case() {
   c.inputs[0].shape = {6, 36};
   c.run = [run = c.run](const Tensors& in) { return run({slice_columns(in[0], 3, 33), in[1]}); };
   c.naive = [h](const Tensors& in) { return naive({in[0].column_view(3, 33), in[1]}, h); };
+  return c;
+}
+
+OpCase no_temperature_case() {
+  OpCase c = qk_norm_case("no temperature", 7, {4, 2, 9, Temperature::none});
+  c.inputs.pop_back();
   return c;
 }
 
@@ -71,7 +83,9 @@ OpSpec qk_norm_spec() {
                 qk_norm_case("as many key heads as query heads", 5, {3, 3, 19}),
                 qk_norm_case("negative temperatures", 5, {2, 2, 16}, -5),
                 qk_norm_case("long heads", 3, {2, 1, 64}, 10, 3e4),
-                qk_norm_case("no rows", 0, {4, 2, 8}), strided_case()},
+                qk_norm_case("no rows", 0, {4, 2, 8}), strided_case(),
+                qk_norm_case("exp of the temperature", 40, {4, 2, 12, Temperature::exp}, 0.2),
+                no_temperature_case()},
       .benches = {bench()},
   };
 }

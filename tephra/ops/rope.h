@@ -6,20 +6,25 @@
 
 namespace tephra {
 
-// Rotates the first rotary_dim dimensions of every head of x [N, heads * head_dim] by the token's
-// position: pairs (i, i + rotary_dim / 2), angle = position * theta^(-2 i / rotary_dim). The rest
-// passes through.
-Tensor rope(const Tensor& x, const Tensor& position_N, int64_t head_dim, int64_t rotary_dim,
-            double theta);
+// Which dimensions of a head turn, and in which pairs.
+struct RopeForm {
+  int64_t head_dim;
+  int64_t rotary_dim;
+  double theta;
+  int64_t first = 0;         // the first dimension that turns
+  bool interleaved = false;  // pairs (2i, 2i + 1) of these; else (i, i + rotary_dim / 2)
+};
+
+// Rotates rotary_dim dimensions of every head of x [N, heads * head_dim] by the token's position,
+// pair i by the angle position * theta^(-2 i / rotary_dim). The rest passes through.
+Tensor rope(const Tensor& x, const Tensor& position_N, const RopeForm& form);
 
 namespace kernel {
 
 struct Rope {
   const Tensor& x;
   const Tensor& position_N;  // i32
-  int64_t head_dim;
-  int64_t rotary_dim;
-  double theta;
+  RopeForm form;
   bool inverse;  // turns back: the gradient
   GradTarget y;
 

@@ -18,34 +18,60 @@ namespace tephra::kernel::HWY_NAMESPACE {
 
 using namespace simd::HWY_NAMESPACE;  // NOLINT: vectors of this target
 
+// Pairs (i, i + half).
+template <class T>
+HWY_INLINE void turn_halves(const T* x, T* y, const acc_t<T>* cosines, int64_t half, acc_t<T> sign,
+                            bool add) {
+  const acc_t<T>* sines = cosines + half;
+  for_each_vector<T>(half, [&](int64_t i, int64_t n) HWY_ATTR {
+    const auto cos = load_up_to(cosines + i, n);
+    const auto sin = hn::Mul(load_up_to(sines + i, n), set<T>(sign));
+    const auto a = load_up_to(x + i, n), b = load_up_to(x + half + i, n);
+    write_up_to(y + i, hn::NegMulAdd(b, sin, hn::Mul(a, cos)), n, add);
+    write_up_to(y + half + i, hn::MulAdd(a, sin, hn::Mul(b, cos)), n, add);
+  });
+}
+
+// Pairs (2i, 2i + 1).
+template <class T>
+HWY_INLINE void turn_neighbours(const T* x, T* y, const acc_t<T>* cosines, int64_t half,
+                                acc_t<T> sign, bool add) {
+  using Acc = acc_t<T>;
+  for (int64_t i = 0; i < half; ++i) {
+    const Acc cos = cosines[i], sin = cosines[half + i] * sign;
+    const Acc a = static_cast<Acc>(x[2 * i]), b = static_cast<Acc>(x[2 * i + 1]);
+    const Acc c = add ? static_cast<Acc>(y[2 * i]) : Acc(0);
+    const Acc d = add ? static_cast<Acc>(y[2 * i + 1]) : Acc(0);
+    y[2 * i] = static_cast<T>(c + (a * cos - b * sin));
+    y[2 * i + 1] = static_cast<T>(d + (a * sin + b * cos));
+  }
+}
+
 // Rows [begin, end). `sign` is that of the angle.
 template <class T>
 void rotate_rows(const Rope& k, const cpu::RotaryTable<acc_t<T>>& table, acc_t<T> sign,
                  int64_t begin, int64_t end) {
   using Acc = acc_t<T>;
-  const int64_t half = k.rotary_dim / 2, rest = k.head_dim - k.rotary_dim;
+  const RopeForm& form = k.form;
+  const int64_t half = form.rotary_dim / 2, after = form.first + form.rotary_dim;
   const bool add = k.y.accumulate;
-  std::vector<Acc> scratch(static_cast<size_t>(k.rotary_dim));
+  const auto pass = [&](const T* x, T* y, int64_t count) HWY_ATTR {
+    for_each_vector<T>(count, [&](int64_t i, int64_t n)
+                                  HWY_ATTR { write_up_to(y + i, load_up_to(x + i, n), n, add); });
+  };
+  std::vector<Acc> scratch(static_cast<size_t>(form.rotary_dim));
   for (int64_t r = begin; r < end; ++r) {
     const Acc* cosines = table.row(k.position_N.data<int32_t>()[r], scratch.data());
-    const Acc* sines = cosines + half;
-    const T* x_row = k.x.row<T>(r);
-    T* y_row = k.y.grad.row<T>(r);
-    for (int64_t at = 0; at < k.x.cols(); at += k.head_dim) {
-      const T* x = x_row + at;
-      T* y = y_row + at;
-      for_each_vector<T>(half, [&](int64_t i, int64_t n) HWY_ATTR {
-        const auto cos = load_up_to(cosines + i, n);
-        const auto sin = hn::Mul(load_up_to(sines + i, n), set<T>(sign));
-        const auto a = load_up_to(x + i, n), b = load_up_to(x + half + i, n);
-        write_up_to(y + i, hn::NegMulAdd(b, sin, hn::Mul(a, cos)), n, add);
-        write_up_to(y + half + i, hn::MulAdd(a, sin, hn::Mul(b, cos)), n, add);
-      });
-      const T* passed = x + k.rotary_dim;
-      T* out = y + k.rotary_dim;
-      for_each_vector<T>(rest, [&](int64_t i, int64_t n) HWY_ATTR {
-        write_up_to(out + i, load_up_to(passed + i, n), n, add);
-      });
+    for (int64_t at = 0; at < k.x.cols(); at += form.head_dim) {
+      const T* x = k.x.row<T>(r) + at;
+      T* y = k.y.grad.row<T>(r) + at;
+      pass(x, y, form.first);
+      if (form.interleaved) {
+        turn_neighbours<T>(x + form.first, y + form.first, cosines, half, sign, add);
+      } else {
+        turn_halves<T>(x + form.first, y + form.first, cosines, half, sign, add);
+      }
+      pass(x + after, y + after, form.head_dim - after);
     }
   }
 }
@@ -59,7 +85,7 @@ void rotate(const Rope& k) {
   const int64_t count = int64_t{*highest} + 1;
   visit_float(k.x.dtype(), [&]<class T>() HWY_ATTR {
     using Acc = acc_t<T>;
-    const auto table = cpu::RotaryTable<Acc>::covering(count, k.rotary_dim, k.theta);
+    const auto table = cpu::RotaryTable<Acc>::covering(count, k.form.rotary_dim, k.form.theta);
     const Acc sign = k.inverse ? Acc(-1) : Acc(1);
     parallel_for(rows, row_grain(k.x.cols()), [&](int64_t begin, int64_t end) HWY_ATTR {
       rotate_rows<T>(k, *table, sign, begin, end);

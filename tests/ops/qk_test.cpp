@@ -23,7 +23,7 @@ TEST(Rope, RoundsFrequenciesAndAnglesToFloat32) {
   Tensor x = zeros({3, kDim}, DType::f32);
   for (int64_t i = 0; i < 3 * kDim; ++i) x.set(i, i % kDim < kDim / 2 ? 1 : 0);
   const std::vector<int32_t> positions{1, 4095, 131071};
-  const Tensor y = rope(x, from_values<int32_t>({3}, positions), kDim, kDim, kTheta);
+  const Tensor y = rope(x, from_values<int32_t>({3}, positions), {kDim, kDim, kTheta});
   for (int64_t r = 0; r < 3; ++r) {
     for (int64_t i = 0; i < kDim / 2; ++i) {
       const float power = static_cast<float>(std::pow(double(kTheta), double(2 * i) / kDim));
@@ -41,7 +41,7 @@ TEST(Rope, TurnsBackWhatItTurned) {
   Tensor position({40}, DType::i32);
   for (int64_t r = 0; r < 40; ++r) position.set(r, static_cast<double>(r * r * 97));
   Tape tape;
-  const Tensor y = rope(x, position, 12, 8, 10000);
+  const Tensor y = rope(x, position, {12, 8, 10000});
   tape.backward({y}, {y.detach()});
   for (int64_t i = 0; i < x.numel(); ++i) ASSERT_NEAR(gradient(x).at(i), x.at(i), 1e-14) << i;
 }
@@ -77,18 +77,32 @@ TEST(QkNorm, TreatsALengthBelowEpsilonAsAConstant) {
 TEST(Qk, SaysWhatDoesNotFit) {
   const Tensor x({4, 24}, DType::f32), temp({2}, DType::f32), position({4}, DType::i32);
   fill(position, 0);
-  EXPECT_EQ(message_of([&] { rope(x, position, 7, 2, 1e4); }),
+  EXPECT_EQ(message_of([&] {
+              rope(x, position, {7, 2, 1e4});
+            }),
             "rope: x must be [tokens, heads * 7], got [4, 24]");
-  EXPECT_EQ(message_of([&] { rope(x, Tensor({3}, DType::i32), 8, 2, 1e4); }),
+  EXPECT_EQ(message_of([&] {
+              rope(x, Tensor({3}, DType::i32), {8, 2, 1e4});
+            }),
             "rope: position_N must be i32 [4], one for each row of x [4, 24], got i32 [3]");
-  EXPECT_EQ(message_of([&] { rope(x, position, 8, 3, 1e4); }),
+  EXPECT_EQ(message_of([&] {
+              rope(x, position, {8, 3, 1e4});
+            }),
             "rope: rotary_dim must be even and between 0 and head_dim = 8, got 3");
-  EXPECT_EQ(message_of([&] { rope(x, position, 8, 10, 1e4); }),
+  EXPECT_EQ(message_of([&] {
+              rope(x, position, {8, 10, 1e4});
+            }),
             "rope: rotary_dim must be even and between 0 and head_dim = 8, got 10");
-  EXPECT_EQ(message_of([&] { rope(x, position, 8, 2, -1); }),
+  EXPECT_EQ(message_of([&] {
+              rope(x, position, {8, 2, -1});
+            }),
             "rope: theta must be positive, got -1");
   EXPECT_EQ(message_of([&] {
-              rope(x, from_values<int32_t>({4}, {0, 1, -2, 3}), 8, 2, 1e4);
+              rope(x, position, {8, 4, 1e4, 5});
+            }),
+            "rope: 4 dimensions from 5 on do not lie within a head of 8");
+  EXPECT_EQ(message_of([&] {
+              rope(x, from_values<int32_t>({4}, {0, 1, -2, 3}), {8, 2, 1e4});
             }),
             "rope: a position cannot be negative, got -2");
   EXPECT_EQ(message_of([&] { qk_mean(x, x, 3, 2); }),
@@ -105,6 +119,8 @@ TEST(Qk, SaysWhatDoesNotFit) {
             "qk_norm: temp must be [1], one for each key head, got [2]");
   EXPECT_EQ(message_of([&] { qk_norm(x, Tensor({2}, DType::bf16), 4, 2); }),
             "qk_norm: temp is bf16, x is f32");
+  EXPECT_EQ(message_of([&] { qk_norm(x, temp, 4, 2, Temperature::none); }),
+            "qk_norm: expected no temp where there is no temperature, got [2]");
 }
 
 }  // namespace
