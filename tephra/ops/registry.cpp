@@ -23,6 +23,7 @@
   ROW(qk_norm)          \
   ROW(add_bias)         \
   ROW(mask_rows)        \
+  ROW(latent_heads)     \
   ROW(attention)        \
   ROW(merge_attention)  \
   ROW(linear_cross_entropy)
