@@ -10,6 +10,7 @@ Command checkpoint_import_command();
 Command checkpoint_inspect_command();
 Command checkpoint_random_command();
 Command checkpoint_verify_command();
+Command data_environments_command();
 Command doctor_command();
 Command generate_command();
 Command verify_command();
@@ -32,6 +33,7 @@ std::vector<Command> all_commands() {
       grouped("Models", checkpoint_import_command()),
       grouped("Models", checkpoint_export_command()),
       grouped("Models", checkpoint_random_command()),
+      grouped("Data", data_environments_command()),
       grouped("This machine", doctor_command()),
       grouped("This machine", bench_ops_command()),
   };

@@ -46,6 +46,7 @@ template <class T>
 void widen(const std::byte* from, std::span<int32_t> out, int64_t vocab_size, int64_t first,
            const Path& path) {
   for (size_t i = 0; i < out.size(); ++i) {
+    // NOLINTNEXTLINE(bugprone-signed-char-misuse): an i8 is a number here
     const auto token = static_cast<int64_t>(load<T>(from, static_cast<int64_t>(i)));
     if (token < 0 || token >= vocab_size) [[unlikely]] {
       throw Error(Fault::data,
