@@ -4,7 +4,7 @@
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 VERSION := $(shell awk '/^project.tephra/ { print $$3 }' CMakeLists.txt)
-SOURCES = $(shell find tephra tests -name '*.h' -o -name '*.cpp')
+SOURCES = $(shell find tephra tests fuzz -name '*.h' -o -name '*.cpp')
 
 # What each sanitizer build runs. ThreadSanitizer costs a factor of ten, so it gets the tests that
 # use several threads: those of the rooms with shared state, and every op on 1 to 16 threads.
@@ -13,7 +13,7 @@ TSAN_OPS = *AnyNumberOfThreads*
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test quickstart bench check check-format check-layers check-lint \
-  check-debug check-tsan check-gpu fuzz format install dist
+  check-debug check-tsan check-gpu check-fuzz fuzz build-fuzz format install dist
 
 help:  ## this list
 	@echo "tephra $(VERSION). Times are for two cores and a cold compiler cache."
@@ -39,7 +39,7 @@ bench: build  ## build, then time every op beside the ceilings of this machine (
 	@echo "bench: every op and the ceilings measured in the same run; leave the machine alone"
 	@build/release/tephra bench ops
 
-check: check-format check-layers check-gpu check-lint check-debug check-tsan  ## format, lint, layers, sanitizers (20 minutes cold)
+check: check-format check-layers check-gpu check-lint check-fuzz check-debug check-tsan  ## format, lint, layers, sanitizers (20 minutes cold)
 	@echo "check: all passed"
 
 check-format:
@@ -75,8 +75,17 @@ check-tsan:
 	@ctest --test-dir build/tsan -R '^($(subst $() ,|,$(TSAN_ROOMS)))$$' -j $(JOBS) --output-on-failure --no-tests=error
 	@build/tsan/tests/ops_test --gtest_brief=1 --gtest_filter='$(TSAN_OPS)'
 
-fuzz:  ## run the fuzzers (none yet: they come with the tokenizers)
-	@echo "fuzz: there are no fuzz targets yet; nothing was run"
+fuzz: build-fuzz  ## run every fuzz target for SECONDS (60) from the kept inputs
+	@tools/fuzz.sh $(or $(SECONDS),60)
+
+build-fuzz:
+	@tools/setup.sh build && tools/setup.sh check
+	@echo "fuzz: the libFuzzer targets, about a minute to build cold"
+	@cmake --preset fuzz > /dev/null
+	@cmake --build --preset fuzz -j $(JOBS)
+
+check-fuzz: build-fuzz
+	@tools/fuzz.sh 8
 
 format:  ## rewrite the sources as clang-format wants them
 	@tools/setup.sh check

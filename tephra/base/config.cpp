@@ -92,6 +92,10 @@ void ConfigFields::read(std::string_view key, std::string& value, std::string_vi
                         const ConfigLimits& limits) {
   read_as(key, value, doc, limits);
 }
+void ConfigFields::read(std::string_view key, std::optional<bool>& value, std::string_view doc,
+                        const ConfigLimits& limits) {
+  read_as(key, value, doc, limits);
+}
 void ConfigFields::read(std::string_view key, std::optional<int64_t>& value, std::string_view doc,
                         const ConfigLimits& limits) {
   read_as(key, value, doc, limits);

@@ -57,6 +57,8 @@ class ConfigFields {
             const ConfigLimits& limits = {});
   void read(std::string_view key, std::string& value, std::string_view doc,
             const ConfigLimits& limits = {});
+  void read(std::string_view key, std::optional<bool>& value, std::string_view doc,
+            const ConfigLimits& limits = {});
   void read(std::string_view key, std::optional<int64_t>& value, std::string_view doc,
             const ConfigLimits& limits = {});
   void read(std::string_view key, std::optional<double>& value, std::string_view doc,

@@ -213,4 +213,17 @@ TEST(Config, DocumentsEveryKey) {
 }
 
 }  // namespace
+// Found by fuzzing: toml++ 3.3 asserts, or runs into undefined behaviour, on these.
+TEST(Config, RefusesWhatTomlPlusPlusTripsOver) {
+  for (const std::string text :
+       {"[:x]\n", "\xef\xb3\xbfg = true\n", "\"\"\"\"\n", "x = \"\"\"o\\\xef\xb6\xbf\"\"\"\n"}) {
+    try {
+      ConfigFile::parse(text, "a.toml");
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::usage) << text;
+    }
+  }
+}
+
 }  // namespace tephra
