@@ -1,25 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/cli/output.h"
 
-#include <algorithm>
-
 namespace tephra {
 
-void Table::print() const {
-  std::vector<size_t> width(columns_.size(), 0);
-  for (const auto& row : rows_) {
-    for (size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
-  }
-  for (const auto& row : rows_) {
-    std::string line;
-    for (size_t c = 0; c < row.size(); ++c) {
-      if (c > 0) line += "  ";
-      line += columns_[c] == Align::left ? format("{:<{}}", row[c], width[c])
-                                         : format("{:>{}}", row[c], width[c]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    std::fputs((line + "\n").c_str(), stdout);
-  }
-}
+void Table::print() const { std::fputs(text().c_str(), stdout); }
 
 }  // namespace tephra

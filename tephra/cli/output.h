@@ -4,10 +4,10 @@
 
 #include <cstdio>
 #include <string>
-#include <vector>
 
 #include "tephra/base/format.h"
 #include "tephra/base/json.h"
+#include "tephra/base/table.h"
 
 namespace tephra {
 
@@ -19,19 +19,12 @@ void print(FormatString<Args...> text, const Args&... args) {
 
 inline void print_json(const Json& document) { print("{}", document.dump(2)); }
 
-// Rows of cells with aligned columns, two spaces apart. The first row is the heading.
-class Table {
+// A table that goes to stdout.
+class Table : public TextTable {
  public:
-  enum class Align { left, right };
+  using TextTable::TextTable;
 
-  explicit Table(std::vector<Align> columns) : columns_(std::move(columns)) {}
-
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   void print() const;
-
- private:
-  std::vector<Align> columns_;
-  std::vector<std::vector<std::string>> rows_;
 };
 
 }  // namespace tephra
