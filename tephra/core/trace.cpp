@@ -8,7 +8,10 @@ thread_local Trace* current_trace = nullptr;
 
 }  // namespace
 
-Trace::Trace() : outer_(current_trace) { current_trace = this; }
+Trace::Trace(std::function<bool(std::string_view name)> wanted)
+    : wanted_(std::move(wanted)), outer_(current_trace) {
+  current_trace = this;
+}
 Trace::~Trace() { current_trace = outer_; }
 
 const Tensor* Trace::find(std::string_view name) const {
@@ -21,7 +24,9 @@ const Tensor* Trace::find(std::string_view name) const {
 bool tracing() { return current_trace != nullptr; }
 
 void tap(const std::string& name, const Tensor& value) {
-  if (current_trace) current_trace->taps_.emplace_back(name, value.detach());
+  if (current_trace == nullptr) return;
+  if (current_trace->wanted_ && !current_trace->wanted_(name)) return;
+  current_trace->taps_.emplace_back(name, value.detach());
 }
 
 }  // namespace tephra

@@ -4,7 +4,9 @@
 // inside.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,7 +16,8 @@ namespace tephra {
 
 class Trace {
  public:
-  Trace();
+  // Keeps the taps whose names it `wanted`; all of them when no choice is given.
+  explicit Trace(std::function<bool(std::string_view name)> wanted = {});
   ~Trace();
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
@@ -24,6 +27,7 @@ class Trace {
 
  private:
   friend void tap(const std::string& name, const Tensor& value);
+  std::function<bool(std::string_view name)> wanted_;
   std::vector<std::pair<std::string, Tensor>> taps_;
   Trace* outer_;
 };

@@ -33,6 +33,14 @@ struct TokenIds {
   std::vector<int64_t> eos;
 };
 
+// A router whose choice is steered by biases that are trained by load, not by gradient.
+struct BalancedRouter {
+  std::string tap;   // of its choice, i32 [N]: an expert, or `experts` for skip
+  std::string name;  // of the biases
+  Tensor biases;     // [experts + 1], skip last
+  int64_t experts = 0;
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -41,6 +49,7 @@ class Model {
   virtual int64_t context_limit() const = 0;
   virtual StateSpec state_spec() const = 0;
   virtual ParameterStore& parameters() = 0;
+  virtual std::vector<BalancedRouter> routers() const { return {}; }
 
   // ids_N i32 -> final hidden states [N, H]. `decoding` is null in training.
   virtual Tensor forward(const Tensor& ids_N, const Segments& segments,

@@ -81,6 +81,15 @@ StateSpec Zaya1::state_spec() const {
   return spec;
 }
 
+std::vector<BalancedRouter> Zaya1::routers() const {
+  std::vector<BalancedRouter> routers;
+  for (int64_t i = 0; i < config_.num_layers; ++i) {
+    const std::string name = format("model.layers.{}.mlp.gate.balancing_biases", i);
+    routers.push_back({format("router.{}.expert", i), name, store_[name], config_.num_experts});
+  }
+  return routers;
+}
+
 Tensor Zaya1::forward(const Tensor& ids_N, const Segments& segments, Decoding* decoding) const {
   const double eps = config_.norm_eps;
   const int64_t pad = config_.pad_row_gets_no_input_gradient ? config_.pad_id : -1;

@@ -34,6 +34,7 @@ class Zaya1 : public Model {
   int64_t context_limit() const override { return config_.max_positions; }
   StateSpec state_spec() const override;
   ParameterStore& parameters() override { return store_; }
+  std::vector<BalancedRouter> routers() const override;
 
   Tensor forward(const Tensor& ids_N, const Segments& segments,
                  Decoding* decoding = nullptr) const override;
