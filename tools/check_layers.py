@@ -17,6 +17,7 @@ VENDORS = {
     "nlohmann/": r"tephra/base/json\.cpp",
     "xxhash.h": r"tephra/base/hash\.cpp",
     "hwy/": r"tephra/device/.*|tephra/ops/\w+_cpu\.cpp|tephra/ops/\w+-inl\.h",
+    "hwy/": r"tephra/device/.*|tephra/ops/\w+_cpu\.cpp|tephra/ops/\w+-inl\.h|tephra/optim/\w+_cpu\.cpp",
     "dnnl": r"tephra/device/.*",
     "oneapi/": r"tephra/device/.*",
     "omp.h": r"tephra/device/cpu/.*",

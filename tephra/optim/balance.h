@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Balances the load of experts by biases on the router's choice. A bias has no gradient of the
+// loss; in its place stands load - 1/E, where load is the expert's share of the tokens that the
+// global batch sent to experts. An AdamW of its own turns that into a step: an expert with too many
+// tokens becomes less likely. The skip class (the last) has no load and a bias that stays as it is.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tephra/optim/optimizer.h"
+
+namespace tephra {
+
+struct BalancedLayer {
+  std::string name;  // of the biases
+  Tensor biases;     // [experts + 1] in f32 or f64, skip last
+  int64_t experts;
+};
+
+struct BalanceOptions {
+  double lr = 1e-3;
+  AdamWOptions adamw = {};
+};
+
+struct ExpertLoad {
+  std::string name;    // of the biases
+  int64_t routed = 0;  // tokens that went to experts
+  int64_t skipped = 0;
+  double entropy = 0;  // of the load over ln E: 1 when it is even, 0 when one expert has it all
+  double largest = 0;  // largest load times E: 1 when it is even
+};
+
+// counts: tokens of each expert, then of skip.
+ExpertLoad expert_load(const std::string& name, std::span<const int64_t> counts);
+
+// Adds the choices expert_N (i32, in [0, experts]) to counts[experts + 1].
+void count_experts(const Tensor& expert_N, std::span<int64_t> counts);
+
+class BalanceController {
+ public:
+  BalanceController(std::vector<BalancedLayer> layers, const BalanceOptions& options);
+
+  // counts[layer]: over the global batch. A layer that sent no token to an expert is left alone.
+  std::vector<ExpertLoad> update(const std::vector<std::vector<int64_t>>& counts);
+  // Zeros in the shape that `update` takes.
+  std::vector<std::vector<int64_t>> no_counts() const;
+
+  // "balance.m.NAME" and "balance.v.NAME", as Optimizer::state.
+  std::vector<StateTensor> state() const;
+  int64_t updates() const { return updates_; }
+  void set_updates(int64_t updates) { updates_ = updates; }
+
+ private:
+  void update_layer(size_t l, std::span<const int64_t> counts);
+
+  std::vector<BalancedLayer> layers_;
+  BalanceOptions options_;
+  Tensors first_, second_;  // [experts] of each layer
+  int64_t updates_ = 0;
+};
+
+}  // namespace tephra
