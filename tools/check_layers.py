@@ -16,7 +16,6 @@ VENDORS = {
     "toml++/": r"tephra/base/config_toml\.cpp",
     "nlohmann/": r"tephra/base/json\.cpp",
     "xxhash.h": r"tephra/base/hash\.cpp",
-    "hwy/": r"tephra/device/.*|tephra/ops/\w+_cpu\.cpp|tephra/ops/\w+-inl\.h",
     "hwy/": r"tephra/device/.*|tephra/ops/\w+_cpu\.cpp|tephra/ops/\w+-inl\.h|tephra/optim/\w+_cpu\.cpp",
     "dnnl": r"tephra/device/.*",
     "oneapi/": r"tephra/device/.*",

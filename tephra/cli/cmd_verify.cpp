@@ -7,6 +7,7 @@
 #include "tephra/base/log.h"
 #include "tephra/cli/command.h"
 #include "tephra/infer/verify.h"
+#include "tephra/train/trajectory.h"
 
 namespace tephra {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 struct Options {
   std::string model;
   std::optional<std::string> golden;
+  std::optional<std::string> optimizer;
   bool self_check = false;
   int64_t tokens = 48;
   int64_t seed = 1;
@@ -25,6 +27,11 @@ struct Options {
 void describe(Flags& flags, Options& o) {
   flags.add("--model", o.model, "model folder: config.json and model*.safetensors").required();
   flags.add("--golden", o.golden, "reference data: checks whatever the file holds");
+  flags
+      .add("--optimizer", o.optimizer,
+           "the reference is a training run: replay it with this optimizer and compare losses, "
+           "gradient norms and final parameters")
+      .choices({"muon", "adamw"});
   flags.add("--self-check", o.self_check,
             "needs no reference: cached decoding, chunks, rollback and packing against the full "
             "forward pass");
@@ -37,6 +44,21 @@ void describe(Flags& flags, Options& o) {
   flags.example(
       "tephra verify --model tests/golden/zaya-tiny --golden "
       "tests/golden/zaya-tiny/golden.safetensors");
+  flags.example(
+      "tephra verify --model tests/golden/train-muon --golden "
+      "tests/golden/train-muon/trajectory.safetensors --optimizer muon --json");
+}
+
+// What the reference file asks for: a trained run is told from a single pass by its metadata.
+VerifyReport verify_file(Model& model, const SafetensorsFile& golden, const Options& o) {
+  if (o.optimizer) {
+    return verify_trajectory(model, golden,
+                             *o.optimizer == "muon" ? UpdateRule::muon : UpdateRule::adamw);
+  }
+  require(!golden.metadata().contains("optimizer"),
+          "{} records a training run; add --optimizer muon or --optimizer adamw",
+          golden.path().string());
+  return verify_golden(model, golden);
 }
 
 // JSON has no infinity.
@@ -78,6 +100,7 @@ void print_table(const VerifyReport& report) {
 int run(const Options& o) {
   require(o.golden.has_value() || o.self_check,
           "expected --golden FILE or --self-check, got neither");
+  require(!o.optimizer || o.golden, "--optimizer: expected --golden FILE with it, got none");
   const std::optional<SafetensorsFile> golden =
       o.golden ? std::optional(SafetensorsFile::open(*o.golden)) : std::nullopt;
   const DType dtype = *parse_dtype(o.dtype);
@@ -85,7 +108,7 @@ int run(const Options& o) {
                                           .device = parse_device(o.device),
                                           .with_gradients = golden && dtype != DType::bf16});
   VerifyReport report;
-  if (golden) report = verify_golden(*model, *golden);
+  if (golden) report = verify_file(*model, *golden, o);
   if (o.self_check) {
     const VerifyReport own = verify_itself(*model, o.tokens, static_cast<uint64_t>(o.seed));
     report.checks.insert(report.checks.end(), own.checks.begin(), own.checks.end());
