@@ -8,13 +8,17 @@
 #include "tephra/base/signals.h"
 #include "tephra/cli/command.h"
 #include "tephra/infer/generate.h"
+#include "tephra/text/text_stream.h"
 
 namespace tephra {
 namespace {
 
 struct Options {
   std::string model;
+  std::optional<std::string> prompt;
   std::vector<int64_t> prompt_ids;
+  std::vector<std::string> stop;
+  bool special = false;
   int64_t max_new_tokens = 32;
   Sampling sampling;
   int64_t seed = 0;
@@ -26,7 +30,15 @@ struct Options {
 
 void describe(Flags& flags, Options& o) {
   flags.add("--model", o.model, "model folder: config.json and model*.safetensors").required();
-  flags.add("--prompt-ids", o.prompt_ids, "token ids of the prompt, e.g. 2,9259,236888").required();
+  flags.add(
+      "--prompt TEXT", o.prompt,
+      "the text to continue; the model folder needs a tokenizer.json. What the tokenizer puts "
+      "before a text (bos) is added, what it puts after (eos) is not");
+  flags.add("--prompt-ids", o.prompt_ids,
+            "token ids of the prompt instead, e.g. 2,9259,236888; the answer is ids, too");
+  flags.add("--stop STR", o.stop,
+            "end before this text, wherever tokens are cut; it is not printed. May be repeated");
+  flags.add("--special", o.special, "print special tokens, too");
   flags.add("--max-new-tokens", o.max_new_tokens, "stop after this many").range(0, 1e9);
   flags.add("--temperature", o.sampling.temperature, "0 takes the likeliest token");
   flags.add("--top-k", o.sampling.top_k, "keep this many of the likeliest tokens; 0 keeps all");
@@ -36,74 +48,137 @@ void describe(Flags& flags, Options& o) {
   flags.add("--ignore-eos", o.ignore_eos, "go on past the end-of-text token");
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
   flags.add("--device", o.device, "cpu");
-  flags.add("--json", o.json, "one JSON document instead of a stream of ids");
+  flags.add("--json", o.json, "one JSON document instead of a stream");
+  flags.example("tephra generate --model DIR --prompt 'Once upon a time' --stop 'The end'");
   flags.example("tephra generate --model build/quickstart/model --prompt-ids 2,17,42");
   flags.example(
       "tephra generate --model DIR --prompt-ids 2,17 --temperature 0.6 --top-p 0.95 --seed 7");
 }
 
-std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab_size) {
+void check_options(const Options& o) {
+  require(o.prompt.has_value() != !o.prompt_ids.empty(),
+          "expected --prompt TEXT or --prompt-ids, got {}", o.prompt ? "both" : "neither");
+  check_sampling(o.sampling);
+  const Sampling& s = o.sampling;
+  if (s.temperature == 0 && (s.top_k > 0 || s.top_p < 1 || s.min_p > 0)) {
+    log_warning("--top-k, --top-p and --min-p change nothing at --temperature 0");
+  }
+}
+
+// Only text needs a tokenizer: ids in, ids out works without.
+std::optional<Tokenizer> load_tokenizer(const Options& o) {
+  if (!o.prompt && o.stop.empty()) return std::nullopt;
+  const Path file = Path(o.model) / "tokenizer.json";
+  if (std::filesystem::is_directory(o.model) && !std::filesystem::exists(file)) {
+    throw Error(Fault::usage,
+                format("{}: {} needs a tokenizer.json in the model folder, there is none", o.model,
+                       o.prompt ? "--prompt" : "--stop"),
+                "give token ids with --prompt-ids, or copy the tokenizer.json of the model there");
+  }
+  return Tokenizer::load(o.model);
+}
+
+std::vector<int32_t> prompt_tokens(const Options& o, const std::optional<Tokenizer>& tokenizer,
+                                   int64_t vocab_size) {
+  std::vector<int64_t> ids = o.prompt_ids;
+  if (o.prompt) {
+    for (const int32_t id : tokenizer->encode(*o.prompt, AddSpecial::before)) ids.push_back(id);
+    require(!ids.empty(), "--prompt: expected text, got nothing to begin with");
+  }
   std::vector<int32_t> checked;
   for (size_t i = 0; i < ids.size(); ++i) {
     require(ids[i] >= 0 && ids[i] < vocab_size,
-            "--prompt-ids: token {} is {}; the model's vocabulary has ids 0 to {}", i, ids[i],
-            vocab_size - 1);
+            "{}: token {} is {}; the model's vocabulary has ids 0 to {}{}",
+            o.prompt ? "--prompt" : "--prompt-ids", i, ids[i], vocab_size - 1,
+            o.prompt ? "; is this its tokenizer.json?" : "");
     checked.push_back(static_cast<int32_t>(ids[i]));
   }
   return checked;
 }
 
-const char* finish_reason(const Generation& g) {
+// What has been generated, shown as it comes: text when the prompt was text, else ids.
+class Output {
+ public:
+  Output(const Options& o, const std::optional<Tokenizer>& tokenizer)
+      : show_text_(!o.json && o.prompt), show_ids_(!o.json && !o.prompt) {
+    if (tokenizer) stream_.emplace(*tokenizer, o.stop, DecodeOptions{.keep_special = o.special});
+  }
+
+  void add(int32_t id) {
+    if (show_ids_) show((first_ ? "" : ",") + std::to_string(id));
+    first_ = false;
+    if (stream_) add_text(stream_->add(id));
+  }
+  void finish() {
+    if (stream_) add_text(stream_->finish());
+    if (show_text_ || show_ids_) show("\n");  // before the log speaks
+  }
+
+  std::optional<std::string> stopped_by() const {
+    return stream_ ? stream_->stopped_by() : std::nullopt;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  void add_text(const std::string& text) {
+    text_ += text;
+    if (show_text_) show(text);
+  }
+  static void show(const std::string& text) {
+    if (text.empty()) return;
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
+
+  bool show_text_, show_ids_;
+  bool first_ = true;
+  std::optional<TextStream> stream_;
+  std::string text_;
+};
+
+const char* finish_reason(const Generation& g, const Output& output) {
   if (g.stopped_at_eos) return "eos";
+  if (output.stopped_by()) return "stop";
   return interrupted() ? "interrupted" : "length";
 }
 
-void print_json(const Options& o, const Generation& g) {
+void print_json(const Options& o, const std::vector<int32_t>& prompt, const Generation& g,
+                const Output& output) {
   Json out;
-  Json prompt = Json::Array{}, tokens = Json::Array{};
-  for (const int64_t id : o.prompt_ids) prompt.push_back(id);
+  Json prompt_ids = Json::Array{}, tokens = Json::Array{};
+  for (const int32_t id : prompt) prompt_ids.push_back(int64_t{id});
   for (const int32_t id : g.tokens) tokens.push_back(int64_t{id});
-  out["prompt_ids"] = prompt;
+  out["prompt_ids"] = prompt_ids;
   out["tokens"] = tokens;
-  out["finish_reason"] = finish_reason(g);
+  if (o.prompt) out["text"] = output.text();
+  out["finish_reason"] = finish_reason(g, output);
+  if (const auto stop = output.stopped_by()) out["stop"] = *stop;
   out["prefill_seconds"] = g.prefill_seconds;
   out["decode_seconds"] = g.decode_seconds;
   std::printf("%s\n", out.dump(2).c_str());
 }
 
 int run(const Options& o) {
+  check_options(o);
+  const std::optional<Tokenizer> tokenizer = load_tokenizer(o);
+  Output output(o, tokenizer);
+  const auto model =
+      load_model(o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device)});
+  const std::vector<int32_t> prompt = prompt_tokens(o, tokenizer, model->tokens().vocab_size);
+
   GenerateOptions options;
   options.max_new_tokens = o.max_new_tokens;
   options.sampling = o.sampling;
   options.sampling.seed = static_cast<uint64_t>(o.seed);
   options.stop_at_eos = !o.ignore_eos;
-  check_sampling(options.sampling);
-  const Sampling& s = o.sampling;
-  if (s.temperature == 0 && (s.top_k > 0 || s.top_p < 1 || s.min_p > 0)) {
-    log_warning("--top-k, --top-p and --min-p change nothing at --temperature 0");
-  }
-
-  const auto model =
-      load_model(o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device)});
-  const std::vector<int32_t> prompt = checked_ids(o.prompt_ids, model->tokens().vocab_size);
-
   install_signal_handlers();
-  bool first = true;
   options.on_token = [&](int32_t id) {
-    if (!o.json) {
-      std::printf(first ? "%d" : ",%d", id);
-      std::fflush(stdout);
-      first = false;
-    }
-    return !interrupted();
+    output.add(id);
+    return !interrupted() && !output.stopped_by();
   };
   const Generation g = generate(*model, prompt, options);
-  if (o.json) {
-    print_json(o, g);
-  } else {
-    std::printf("\n");
-    std::fflush(stdout);  // before the log speaks
-  }
+  output.finish();
+  if (o.json) print_json(o, prompt, g, output);
   const double steps = static_cast<double>(g.tokens.size()) - 1;
   if (steps > 0 && g.decode_seconds > 0) {
     log_info("{} prompt tokens in {:.3f} s, then {:.1f} tokens/s", prompt.size(), g.prefill_seconds,

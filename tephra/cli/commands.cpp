@@ -13,6 +13,9 @@ Command checkpoint_verify_command();
 Command data_environments_command();
 Command doctor_command();
 Command generate_command();
+Command tokenizer_check_command();
+Command tokenizer_decode_command();
+Command tokenizer_encode_command();
 Command verify_command();
 
 namespace {
@@ -34,6 +37,9 @@ std::vector<Command> all_commands() {
       grouped("Models", checkpoint_export_command()),
       grouped("Models", checkpoint_random_command()),
       grouped("Data", data_environments_command()),
+      grouped("Text", tokenizer_encode_command()),
+      grouped("Text", tokenizer_decode_command()),
+      grouped("Text", tokenizer_check_command()),
       grouped("This machine", doctor_command()),
       grouped("This machine", bench_ops_command()),
   };

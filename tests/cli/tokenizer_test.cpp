@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tokenizer commands and text generation, from the command line.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tephra/base/files.h"
+#include "tephra/base/json.h"
+#include "tests/support/program.h"
+#include "tests/support/scratch.h"
+
+namespace tephra {
+namespace {
+
+const std::string kByteLevel = std::string(TEPHRA_GOLDEN_DIR) + "/tokenizer-byte-level";
+
+Ran run_tephra(std::vector<std::string> words, std::string input = {}) {
+  return Program{.path = TEPHRA_BINARY, .input = std::move(input)}(std::move(words));
+}
+
+TEST(TokenizerCommand, EncodesAndDecodes) {
+  const Ran encoded =
+      run_tephra({"tokenizer", "encode", "--tokenizer", kByteLevel, "Hello, world!"});
+  EXPECT_EQ(encoded.code, 0) << encoded.err;
+  EXPECT_EQ(encoded.out, "48,394,344,20,364,272,84,76,9\n");
+  const Ran decoded = run_tephra({"tokenizer", "decode", "--tokenizer", kByteLevel}, encoded.out);
+  EXPECT_EQ(decoded.out, "Hello, world!");
+}
+
+TEST(TokenizerCommand, LeavesSpecialTokensOutUnlessAsked) {
+  const std::vector<std::string> words = {"tokenizer", "decode", "--tokenizer",
+                                          kByteLevel,  "2,48",   "6"};
+  EXPECT_EQ(run_tephra(words).out, "H");
+  std::vector<std::string> special = words;
+  special.push_back("--special");
+  EXPECT_EQ(run_tephra(special).out, "<bos>H<|end|>");
+}
+
+TEST(TokenizerCommand, NamesAnIdThatDoesNotExist) {
+  const Ran ran = run_tephra({"tokenizer", "decode", "--tokenizer", kByteLevel, "5,1024"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_NE(ran.err.find("id 1 is 1024; the tokenizer has no such token, ids go to 1023"),
+            std::string::npos)
+      << ran.err;
+}
+
+TEST(TokenizerCommand, ChecksVectorsAndNamesTheFirstDifference) {
+  const Scratch scratch;
+  const std::string vectors = kByteLevel + "/vectors.json";
+  const Ran good =
+      run_tephra({"tokenizer", "check", "--tokenizer", kByteLevel, "--vectors", vectors});
+  EXPECT_EQ(good.code, 0) << good.err;
+  EXPECT_EQ(good.out, "all 60 vectors agree\n");
+
+  const std::string wrong = (scratch / "wrong.json").string();
+  write_file(wrong, R"([{"text": "H", "ids": [48], "decoded": "H"}, {"text": "H", "ids": [49]}])");
+  const Ran bad =
+      run_tephra({"tokenizer", "check", "--tokenizer", kByteLevel, "--vectors", wrong, "--json"});
+  EXPECT_EQ(bad.code, 3);
+  EXPECT_NE(bad.err.find("[1]: encode 'H': token 0: expected 49, got 48"), std::string::npos)
+      << bad.err;
+  EXPECT_FALSE(Json::parse(bad.out, "stdout").find("pass")->boolean());
+}
+
+TEST(TokenizerCommand, SaysWhenThereIsNoTokenizer) {
+  const Scratch scratch;
+  const Ran ran =
+      run_tephra({"tokenizer", "encode", "--tokenizer", scratch.path().string(), "text"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_NE(ran.err.find("expected a tokenizer.json, found none"), std::string::npos) << ran.err;
+}
+
+// A small random model with a tokenizer of its size.
+class TextGeneration : public testing::Test {
+ protected:
+  void SetUp() override {
+    Json config = Json::parse(read_file(Path(TEPHRA_SOURCE_DIR) / "configs/tiny-zaya1.json"), "c");
+    config["vocab_size"] = 1024;
+    write_file(scratch_ / "config.json", config.dump());
+    const Ran made = run_tephra({"checkpoint", "random", "--config",
+                                 (scratch_ / "config.json").string(), "--out", model_.string()});
+    ASSERT_EQ(made.code, 0) << made.err;
+  }
+  void add_tokenizer() {
+    std::filesystem::copy_file(Path(kByteLevel) / "tokenizer.json", model_ / "tokenizer.json");
+  }
+  Ran generate(const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"generate", "--model",          model_.string(),
+                                      "--quiet",  "--max-new-tokens", "24"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_tephra(words);
+  }
+
+  Scratch scratch_;
+  Path model_ = scratch_ / "model";
+};
+
+TEST_F(TextGeneration, StreamsTextAndStopsBeforeAStopString) {
+  add_tokenizer();
+  const std::vector<std::string> prompt = {"--prompt", "Hello, world", "--temperature",
+                                           "0.9",      "--seed",       "4"};
+  const Ran plain = generate(prompt);
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  const std::string text = plain.out.substr(0, plain.out.size() - 1);
+  ASSERT_GT(text.size(), 12u);
+
+  std::vector<std::string> with_json = prompt;
+  with_json.push_back("--json");
+  const Json whole = Json::parse(generate(with_json).out, "stdout");
+  EXPECT_EQ(whole.find("text")->string(), text);
+  EXPECT_EQ(whole.find("finish_reason")->string(), "length");
+
+  // A stop string of ASCII from the middle of what it says.
+  size_t at = text.size() / 3;
+  while (static_cast<unsigned char>(text[at]) >= 0x80 ||
+         static_cast<unsigned char>(text[at + 1]) >= 0x80)
+    ++at;
+  const std::string stop = text.substr(at, 2);
+  with_json.insert(with_json.end(), {"--stop", "never said", "--stop=" + stop});
+  const Json stopped = Json::parse(generate(with_json).out, "stdout");
+  EXPECT_EQ(stopped.find("text")->string(), text.substr(0, text.find(stop)));
+  EXPECT_EQ(stopped.find("finish_reason")->string(), "stop");
+  EXPECT_EQ(stopped.find("stop")->string(), stop);
+}
+
+TEST_F(TextGeneration, AsksForATokenizerOnlyWhenTextNeedsOne) {
+  EXPECT_EQ(generate({"--prompt-ids", "5,6"}).code, 0);
+  const Ran ran = generate({"--prompt", "Hello"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_NE(ran.err.find("--prompt needs a tokenizer.json in the model folder, there is none"),
+            std::string::npos)
+      << ran.err;
+  EXPECT_NE(
+      generate({"--prompt-ids", "5", "--stop", "x"}).err.find("--stop needs a tokenizer.json"),
+      std::string::npos);
+  EXPECT_NE(generate({}).err.find("expected --prompt TEXT or --prompt-ids, got neither"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace tephra
