@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/base/append_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "tephra/base/error.h"
+#include "tephra/base/log.h"
+
+namespace tephra {
+
+AppendFile::AppendFile(const Path& path, int64_t keep_bytes) : path_(path) {
+  fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd_ < 0) {
+    throw Error(Fault::usage,
+                format("{}: cannot be written: {}", path.string(), std::strerror(errno)));
+  }
+  if (::ftruncate(fd_, keep_bytes) != 0) {
+    const int error = errno;
+    ::close(fd_);
+    throw Error(Fault::data, format("{}: cannot be cut to {} bytes: {}", path.string(), keep_bytes,
+                                    std::strerror(error)));
+  }
+}
+
+AppendFile::~AppendFile() {
+  if (const int error = try_to_write(); error != 0) {
+    log_line(LogLevel::error, format("{}: the last {} bytes were not written: {}", path_.string(),
+                                     pending_.size(), std::strerror(error)));
+  }
+  ::close(fd_);
+}
+
+int AppendFile::try_to_write() {
+  while (!pending_.empty()) {
+    const ssize_t put = ::write(fd_, pending_.data(), pending_.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return errno;
+    pending_.erase(0, static_cast<size_t>(put));
+  }
+  return 0;
+}
+
+void AppendFile::append(std::string_view record) {
+  pending_ += record;
+  const int error = try_to_write();
+  if (error == 0) {
+    if (warned_) log_info("{}: can be written again, nothing was lost", path_.string());
+    warned_ = false;
+  } else if (!warned_) {
+    warned_ = true;
+    log_warning("{}: cannot be written: {}; what is missing is kept in memory and written later",
+                path_.string(), std::strerror(error));
+  }
+}
+
+void AppendFile::flush() {
+  int error = try_to_write();
+  if (error == 0 && ::fsync(fd_) != 0 && errno != EINVAL) error = errno;
+  if (error != 0) {
+    throw Error(Fault::data,
+                format("{}: flushing to disk failed: {}", path_.string(), std::strerror(error)));
+  }
+}
+
+}  // namespace tephra

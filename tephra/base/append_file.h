@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// A log that grows by whole records. A record that cannot be written now (a full disk) is kept and
+// written before the next one, so that a log has no holes and a run need not stop for it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tephra/base/files.h"
+
+namespace tephra {
+
+class AppendFile {
+ public:
+  // Opens or makes the file, keeping its first `keep_bytes`.
+  AppendFile(const Path& path, int64_t keep_bytes);
+  ~AppendFile();  // tries once more to write what is kept
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  void append(std::string_view record);  // warns, once for each shortage
+  void flush();                          // to the disk; Fault::data when that fails
+
+  const Path& path() const { return path_; }
+
+ private:
+  int try_to_write();  // 0, or the error
+
+  Path path_;
+  int fd_ = -1;
+  std::string pending_;
+  bool warned_ = false;
+};
+
+}  // namespace tephra
