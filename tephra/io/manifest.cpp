@@ -17,7 +17,7 @@ constexpr std::string_view kHashBegin = "{\"xxh3\": \"";
 constexpr std::string_view kHashEnd = "\",\n";
 constexpr size_t kHashDigits = 16;
 
-Json piece_json(const Piece& piece) {
+Json piece_json(const RowPiece& piece) {
   Json json;
   json["rows"] = Json::Array{piece.first_row, piece.last_row};
   json["file"] = piece.file;
@@ -32,7 +32,7 @@ Json tensor_json(const ManifestTensor& tensor) {
   json["dtype"] = to_text(tensor.dtype);
   json["shape"] = Json::Array(tensor.shape.dims().begin(), tensor.shape.dims().end());
   json["pieces"] = Json::Array{};
-  for (const Piece& piece : tensor.pieces) json["pieces"].push_back(piece_json(piece));
+  for (const RowPiece& piece : tensor.pieces) json["pieces"].push_back(piece_json(piece));
   return json;
 }
 
@@ -102,7 +102,7 @@ Shape parse_shape(const Fields& fields) {
   }
 }
 
-Piece parse_piece(const Fields& fields) {
+RowPiece parse_piece(const Fields& fields) {
   const Json::Array& rows = fields.array("rows");
   require_data(rows.size() == 2 && rows[0].is_int() && rows[1].is_int(),
                "{}: rows: expected two integers", fields.where());
@@ -115,7 +115,7 @@ using FileSizes = std::unordered_map<std::string, int64_t>;
 // Pieces hold every row once, and lie inside their files.
 void check_pieces(const ManifestTensor& tensor, const FileSizes& sizes, const std::string& where) {
   int64_t row = 0;
-  for (const Piece& piece : tensor.pieces) {
+  for (const RowPiece& piece : tensor.pieces) {
     require_data(piece.first_row == row && piece.last_row > row,
                  "{}: expected a piece that begins with row {}, got rows [{}, {})", where, row,
                  piece.first_row, piece.last_row);

@@ -17,7 +17,7 @@ namespace tephra {
 inline constexpr const char* kManifestName = "manifest.json";
 
 // Rows [first_row, last_row) of a tensor, dense, in one file.
-struct Piece {
+struct RowPiece {
   int64_t first_row = 0;
   int64_t last_row = 0;
   std::string file;
@@ -29,7 +29,7 @@ struct ManifestTensor {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  std::vector<Piece> pieces;  // in the order of their rows, which they cover
+  std::vector<RowPiece> pieces;  // in the order of their rows, which they cover
 
   int64_t row_bytes() const { return shape.cols() * size_of(dtype); }
   int64_t bytes() const { return shape.numel() * size_of(dtype); }
