@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/data/source_config.h"
+
+#include <algorithm>
+
+#include "tephra/base/error.h"
+#include "tephra/data/environment_source.h"
+#include "tephra/data/shard_source.h"
+
+namespace tephra {
+
+void SourceConfig::fields(ConfigFields& f) {
+  f.read("name", name, "what mixtures call it", {.required = true});
+  f.read("kind", kind, "where its tokens come from", {.choices = {"shards", "environments"}});
+  f.read("paths", paths, "of shards: prefixes, or folders with .idx files");
+  f.check(kind != "shards" || !paths.empty(), "paths", "a source of shards needs at least one");
+  f.check(kind == "shards" || paths.empty(), "paths", "is for sources of shards");
+  f.read("environments", environments, "of environments: which kinds; none means all");
+  f.check(kind == "environments" || environments.empty(), "environments",
+          "is for sources of environments");
+  f.read("min_level", min_level, "of environments: the easiest tasks", {.min = 1});
+  f.read("max_level", max_level, "of environments: the hardest tasks", {.min = 1});
+  f.check(min_level <= max_level, "max_level", "is below min_level");
+  f.read("loss_on_prompts", loss_on_prompts,
+         "of environments: learn the prompts, too, not only the solutions");
+}
+
+std::vector<std::shared_ptr<const TokenShard>> open_shards(std::span<const std::string> paths) {
+  std::vector<std::shared_ptr<const TokenShard>> shards;
+  for (const std::string& path : paths) {
+    if (!std::filesystem::is_directory(path)) {
+      shards.push_back(TokenShard::open(path));
+      continue;
+    }
+    std::vector<Path> found;
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      if (entry.path().extension() == ".idx") found.push_back(entry.path());
+    }
+    require(!found.empty(), "{}: has no token shards (*.idx)", path);
+    std::sort(found.begin(), found.end());
+    for (const Path& idx : found) shards.push_back(TokenShard::open(idx));
+  }
+  return shards;
+}
+
+std::vector<std::shared_ptr<const TokenSource>> open_sources(std::span<const SourceConfig> configs,
+                                                             const SourceSetting& setting) {
+  std::vector<std::shared_ptr<const TokenSource>> sources;
+  for (const SourceConfig& config : configs) {
+    const bool known = std::any_of(sources.begin(), sources.end(),
+                                   [&](const auto& s) { return s->name() == config.name; });
+    require(!known, "two data sources have the name '{}'", config.name);
+    if (config.kind == "shards") {
+      sources.push_back(std::make_shared<ShardSource>(config.name, open_shards(config.paths),
+                                                      setting.vocab_size, setting.seed));
+      continue;
+    }
+    require(setting.tokenizer != nullptr, "source '{}': environments need a tokenizer",
+            config.name);
+    require(setting.tokenizer->vocab_size() <= setting.vocab_size,
+            "source '{}': the tokenizer has {} ids, the model {}", config.name,
+            setting.tokenizer->vocab_size(), setting.vocab_size);
+    const EnvironmentOptions options{config.environments, config.min_level, config.max_level,
+                                     config.loss_on_prompts, Split::train};
+    sources.push_back(
+        std::make_shared<EnvironmentSource>(config.name, options, setting.tokenizer, setting.seed));
+  }
+  return sources;
+}
+
+}  // namespace tephra
