@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // tephra checkpoint inspect: what a model is and weighs, from its config and the headers of its
-// files. Any other safetensors file is shown as a table of tensors.
+// files. Any other safetensors file is shown as a table of tensors, a training checkpoint by what
+// it holds.
 #include <map>
 
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/output.h"
+#include "tephra/cli/training_checkpoint.h"
 #include "tephra/models/checkpoint.h"
 
 namespace tephra {
@@ -20,11 +22,15 @@ struct Options {
 };
 
 void describe(Flags& flags, Options& o) {
-  flags.add("PATH", o.path, "a model folder, a config.json, or a .safetensors file").required();
+  flags
+      .add("PATH", o.path,
+           "a model folder, a config.json, a .safetensors file, a step-N or a run folder")
+      .required();
   flags.add("--context", o.context, "tokens of context for the FLOPs and the cache").range(1, 1e12);
   flags.add("--json", o.json, "one JSON document on stdout");
   flags.example("tephra checkpoint inspect models/zaya1-8b");
   flags.example("tephra checkpoint inspect configs/zaya1-8b.json --context 32768 --json");
+  flags.example("tephra checkpoint inspect runs/a/checkpoints/step-1000");
   flags.example("tephra checkpoint inspect model-00001-of-00004.safetensors");
 }
 
@@ -208,6 +214,7 @@ void print_tensors(const std::vector<SafetensorsFile>& files) {
 }
 
 int run(const Options& o) {
+  if (holds_training(o.path)) return inspect_training(o.path, o.json);
   const Findings f = examine(o.path);
   if (o.json) {
     print_json(to_json(f, o.context));

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// tephra checkpoint verify: that a model folder is whole, fits its config and holds finite values.
+// tephra checkpoint verify: that a model folder is whole, fits its config and holds finite values;
+// that every byte of a training checkpoint is as it was written.
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/output.h"
+#include "tephra/cli/training_checkpoint.h"
 #include "tephra/models/checkpoint.h"
 
 namespace tephra {
@@ -14,12 +16,15 @@ struct Options {
 };
 
 void describe(Flags& flags, Options& o) {
-  flags.add("DIR", o.path, "the model folder").required();
+  flags.add("DIR", o.path, "a model folder, a training checkpoint (step-N), or a run folder")
+      .required();
   flags.add("--json", o.json, "one JSON document on stdout");
   flags.example("tephra checkpoint verify models/zaya1-8b");
+  flags.example("tephra checkpoint verify runs/a/checkpoints/step-1000");
+  flags.example("tephra checkpoint verify runs/a");
 }
 
-Json to_json(const VerifyReport& report) {
+Json to_json(const FolderReport& report) {
   Json json;
   json["pass"] = report.problems.empty();
   json["tensors"] = report.tensors;
@@ -29,7 +34,8 @@ Json to_json(const VerifyReport& report) {
 }
 
 int run(const Options& o) {
-  const VerifyReport report = verify_checkpoint(o.path);
+  if (holds_training(o.path)) return verify_training(o.path, o.json);
+  const FolderReport report = verify_checkpoint(o.path);
   if (o.json) {
     print_json(to_json(report));
   } else if (report.problems.empty()) {

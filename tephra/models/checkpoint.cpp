@@ -119,29 +119,33 @@ ModelFolder open_model_folder(const Path& path) {
   return folder;
 }
 
+void write_model_folder(const ModelSource& source, const Path& to, const WriteOptions& options,
+                        FunctionRef<Tensor(size_t i)> make) {
+  prepare_output(to, options.force);
+  write_tensors(to, source.entries, options.max_shard_bytes, make);
+  for (const char* name : kSideFiles) {
+    const Path from = source.side_files / name;
+    if (!source.side_files.empty() && fs::exists(from)) write_file(to / name, read_file(from));
+  }
+  write_config(to, source.config, source.entries[0].dtype);
+}
+
 void convert_checkpoint(const Path& from, const Path& to, const WriteOptions& options) {
   const ModelFolder model = open_model_folder(from);
   const TensorFolder tensors = TensorFolder::open(from);
   WeightPlan plan = model.kind->weights(tensors, model.config, model.where);
   check_weights(tensors, plan);
-  const Json config = model.kind->native_config(model.config, model.where);
-
-  std::vector<TensorEntry> entries;
+  ModelSource result{model.kind->native_config(model.config, model.where), {}, from};
   for (const WeightSource& source : plan.sources) {
     const DType dtype = options.dtype ? *options.dtype : stored_dtype(tensors, source);
-    entries.push_back({source.parameter.name, dtype, source.parameter.shape});
+    result.entries.push_back({source.parameter.name, dtype, source.parameter.shape});
   }
   require(!fs::exists(to) || !fs::equivalent(from, to),
           "{}: is the folder to read; the model must be written to another", to.string());
-  prepare_output(to, options.force);
-  write_tensors(to, entries, options.max_shard_bytes, [&](size_t i) {
+  write_model_folder(result, to, options, [&](size_t i) {
     if (i > 0) release(tensors, plan.sources[i - 1]);  // it is written by now
-    return read_weight(tensors, plan.sources[i], entries[i].dtype);
+    return read_weight(tensors, plan.sources[i], result.entries[i].dtype);
   });
-  for (const char* name : kSideFiles) {
-    if (fs::exists(from / name)) write_file(to / name, read_file(from / name));
-  }
-  write_config(to, config, entries[0].dtype);
 }
 
 void write_random_checkpoint(const Json& config, const std::string& where, const Path& to,

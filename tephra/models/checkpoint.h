@@ -27,6 +27,17 @@ struct WriteOptions {
   bool force = false;  // into a folder that holds something
 };
 
+// A model to be written, from wherever its tensors come.
+struct ModelSource {
+  Json config;                       // in the native layout
+  std::vector<TensorEntry> entries;  // every parameter, in the order in which it is written
+  Path side_files;                   // the folder of its tokenizer and such; empty: none
+};
+
+// Asks `make` for one tensor after the other.
+void write_model_folder(const ModelSource& source, const Path& to, const WriteOptions& options,
+                        FunctionRef<Tensor(size_t i)> make);
+
 // Writes the model in the native layout, with the tokenizer and other files that lie beside it.
 void convert_checkpoint(const Path& from, const Path& to, const WriteOptions& options);
 
@@ -38,7 +49,7 @@ enum class RandomInit {
 void write_random_checkpoint(const Json& config, const std::string& where, const Path& to,
                              uint64_t seed, RandomInit init, const WriteOptions& options);
 
-struct VerifyReport {
+struct FolderReport {
   int64_t tensors = 0;
   int64_t values = 0;
   std::vector<std::string> problems;
@@ -46,6 +57,6 @@ struct VerifyReport {
 
 // Reads everything: the JSON files, every tensor's place in the model, every value. A path that is
 // no model folder is a Fault::usage; what is wrong inside goes into the report.
-VerifyReport verify_checkpoint(const Path& path);
+FolderReport verify_checkpoint(const Path& path);
 
 }  // namespace tephra

@@ -49,7 +49,7 @@ void count_unusual(const Tensor& x, Unusual& found) {
   }
 }
 
-void verify_values(const TensorFolder& tensors, VerifyReport& report) {
+void verify_values(const TensorFolder& tensors, FolderReport& report) {
   for (const std::string& name : tensors.names())
     report.values += tensors.entry(name).shape.numel();
   Progress progress("verifying", report.values, "values");
@@ -69,7 +69,7 @@ void verify_values(const TensorFolder& tensors, VerifyReport& report) {
 
 // Runs a part; what it finds wrong with the content becomes a problem.
 template <class F>
-bool holds(VerifyReport& report, F&& part) {
+bool holds(FolderReport& report, F&& part) {
   try {
     part();
     return true;
@@ -82,9 +82,9 @@ bool holds(VerifyReport& report, F&& part) {
 
 }  // namespace
 
-VerifyReport verify_checkpoint(const Path& path) {
+FolderReport verify_checkpoint(const Path& path) {
   require_folder(path, "a model folder");
-  VerifyReport report;
+  FolderReport report;
   std::optional<ModelFolder> model;
   holds(report, [&] { model = open_model_folder(path); });
   for (const char* name : {"generation_config.json", "tokenizer.json", "tokenizer_config.json"}) {

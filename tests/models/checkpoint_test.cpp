@@ -231,7 +231,7 @@ TEST(VerifyCheckpoint, CountsAndNamesValuesThatAreNotFinite) {
   }
   write_safetensors(scratch / "m/model.safetensors", tensors);
   fs::copy_file(golden_folder("zaya-tiny") / "config.json", scratch / "m/config.json");
-  const VerifyReport report = verify_checkpoint(scratch / "m");
+  const FolderReport report = verify_checkpoint(scratch / "m");
   EXPECT_EQ(report.tensors, 99);
   EXPECT_EQ(report.values, 45277);
   ASSERT_EQ(report.problems.size(), 1u);
@@ -245,12 +245,12 @@ TEST(VerifyCheckpoint, ReportsEverythingThatIsBroken) {
   write_file(scratch / "m/config.json", R"({"model_type": "zaya", "hidden_size": "32"})");
   write_file(scratch / "m/generation_config.json", "{");
   fs::resize_file(scratch / "m/model.safetensors", 1000);
-  const VerifyReport report = verify_checkpoint(scratch / "m");
+  const FolderReport report = verify_checkpoint(scratch / "m");
   EXPECT_EQ(report.problems.size(), 2u);  // the tensors cannot be asked about the config
 
   fs::copy_file(golden_folder("zaya-tiny") / "model.safetensors", scratch / "m/model.safetensors",
                 fs::copy_options::overwrite_existing);
-  const VerifyReport second = verify_checkpoint(scratch / "m");
+  const FolderReport second = verify_checkpoint(scratch / "m");
   ASSERT_EQ(second.problems.size(), 2u);
   EXPECT_NE(second.problems[1].find("hidden_size"), std::string::npos) << second.problems[1];
 
