@@ -71,6 +71,7 @@ class Prefetch {
     next_taken_ = next_made_ = step;
     ++generation_;
     failed_ = false;
+    changed_.notify_all();  // the worker may be waiting for room
   }
 
   void work() {

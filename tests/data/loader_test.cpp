@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <set>
+#include <thread>
 
 #include "tephra/data/environment_source.h"
 #include "tephra/data/loader.h"
@@ -251,6 +253,14 @@ TEST(Prefetch, ThrowsWhatMakingThrewAndGoesOn) {
   EXPECT_STREQ(error_of([&] { prefetch.take(2); }).what(), "bad shard");
   EXPECT_EQ(prefetch.take(3), 3);
   EXPECT_STREQ(error_of([&] { prefetch.take(2); }).what(), "bad shard");
+}
+
+TEST(Prefetch, JumpsWhileEverythingIsReady) {
+  Prefetch<int64_t> prefetch([](int64_t step) { return step; }, 2);
+  for (int64_t round = 0; round < 20; ++round) {
+    EXPECT_EQ(prefetch.take(100 * round), 100 * round);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the worker fills up and sleeps
+  }
 }
 
 TEST(Prefetch, StopsWithoutBeingAsked) {
