@@ -34,7 +34,8 @@ def main():
         scratch = pathlib.Path(folder)
         (scratch / "bin").mkdir()
         (scratch / "bin/tephra").symlink_to(binary)
-        for name in ("Makefile", "CMakeLists.txt", "configs", "tests", "tools", "tephra"):
+        for name in ("Makefile", "CMakeLists.txt", "ARCHITECTURE.md", "configs", "tests", "tools",
+                     "tephra"):
             (scratch / name).symlink_to(ROOT / name)
         env = {**os.environ, "PATH": f"{scratch}/bin:{os.environ['PATH']}", "HOME": folder,
                "XDG_CACHE_HOME": folder}

@@ -21,7 +21,7 @@ VENDORS = {
     "oneapi/": r"tephra/device/.*",
     "omp.h": r"tephra/device/cpu/.*",
     "pcre2": r"tephra/text/regex\.cpp",
-    "utf8proc": r"tephra/text/unicode_utf8proc\.cpp",
+    "utf8proc": r"(tephra/text/unicode_utf8proc|tests/text/unicode_test)\.cpp",
     "gtest/": r"tests/.*",
     "mpi.h": r"tephra/comm/.*",
     "nccl": r"tephra/comm/.*",

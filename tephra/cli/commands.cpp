@@ -17,6 +17,7 @@ Command generate_command();
 Command tokenizer_check_command();
 Command tokenizer_decode_command();
 Command tokenizer_encode_command();
+Command tokenizer_train_command();
 Command verify_command();
 
 namespace {
@@ -41,6 +42,7 @@ std::vector<Command> all_commands() {
       grouped("Text", tokenizer_encode_command()),
       grouped("Text", tokenizer_decode_command()),
       grouped("Text", tokenizer_check_command()),
+      grouped("Text", tokenizer_train_command()),
       grouped("This machine", doctor_command()),
       grouped("This machine", bench_ops_command()),
       grouped("This machine", bench_tokenizer_command()),

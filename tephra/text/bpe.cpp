@@ -81,11 +81,10 @@ void Bpe::read_merges(const Fields& model) {
                    rank, clipped(token, 80));
       return id;
     };
-    merges_.add(id_of(left), id_of(right), id_of(joined));
-    for (const std::string_view part : {left, right}) {
-      merges_strangers_ |= tokens_.find(part) == unknown_id_;
-      merges_strangers_ |= byte_fallback_ && parse_byte_token(part).has_value();
-    }
+    const int32_t left_id = id_of(left), right_id = id_of(right);
+    merges_.add(left_id, right_id, id_of(joined));
+    merges_strangers_ |= left_id == unknown_id_ || right_id == unknown_id_;
+    merges_strangers_ |= byte_fallback_ && (parse_byte_token(left) || parse_byte_token(right));
   }
 }
 

@@ -3,8 +3,10 @@
 // stretches around characters that could change go through the library.
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include "tephra/base/error.h"
 #include "tephra/text/unicode.h"
@@ -26,24 +28,8 @@ bool is_hangul_vowel_or_tail(uint32_t c) {
 }
 
 constexpr uint16_t kNoIndex = UINT16_MAX;
+constexpr uint32_t kAfterLastDecomposition = 0x30000;  // U+2FA1D is the last
 constexpr uint16_t kSecondOfPair = 0x8000;  // how utf8proc marks what composes with its left
-
-// Whether this character could change, or change with its left neighbour. One that could not is a
-// safe place to begin and to end a stretch.
-bool unsettled(uint32_t c, NormalForm form) {
-  const utf8proc_property_t& p = *utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
-  if (p.combining_class != 0) return true;
-  if (composes(form)) {
-    if (is_hangul_vowel_or_tail(c)) return true;
-    if (p.comb_index != kNoIndex && p.comb_index >= kSecondOfPair) return true;
-  } else if (is_hangul_syllable(c)) {
-    return true;
-  }
-  if (p.decomp_seqindex == kNoIndex) return false;
-  if (p.decomp_type != 0) return compatible(form);  // <compat>, <font>, ...
-  // A canonical decomposition: composed again unless it is excluded from that.
-  return !composes(form) || p.comp_exclusion != 0 || compatible(form);
-}
 
 int options_of(NormalForm form) {
   int options = UTF8PROC_STABLE | (composes(form) ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE);
@@ -60,6 +46,46 @@ void append_normalized(std::string& out, std::string_view text, NormalForm form)
   if (bytes < 0) throw Error(Fault::device, "out of memory while normalising text");
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owned(result, &std::free);
   out.append(reinterpret_cast<const char*>(result), static_cast<size_t>(bytes));
+}
+
+bool has_canonical_decomposition(const utf8proc_property_t& p) {
+  return p.decomp_seqindex != kNoIndex && p.decomp_type == 0;
+}
+
+// Of the characters with a canonical decomposition: singletons and those that are excluded from
+// composition. Made once, in some milliseconds, when such a character first comes.
+bool changes_in_nfc(uint32_t c) {
+  static const std::vector<uint32_t> kChanging = [] {
+    std::vector<uint32_t> list;
+    for (uint32_t each = 0x80; each < kAfterLastDecomposition; ++each) {
+      if (!has_canonical_decomposition(
+              *utf8proc_get_property(static_cast<utf8proc_int32_t>(each)))) {
+        continue;
+      }
+      std::string composed;
+      append_normalized(composed, to_utf8(each), NormalForm::nfc);
+      if (composed != to_utf8(each)) list.push_back(each);
+    }
+    return list;
+  }();
+  return std::binary_search(kChanging.begin(), kChanging.end(), c);
+}
+
+// Whether this character could change, or change with its left neighbour. One that could not is a
+// safe place to begin and to end a stretch.
+bool unsettled(uint32_t c, NormalForm form) {
+  const utf8proc_property_t& p = *utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
+  if (p.combining_class != 0) return true;
+  if (composes(form)) {
+    if (is_hangul_vowel_or_tail(c)) return true;
+    if (p.comb_index != kNoIndex && p.comb_index >= kSecondOfPair) return true;
+  } else if (is_hangul_syllable(c)) {
+    return true;
+  }
+  if (p.decomp_seqindex == kNoIndex) return false;
+  if (p.decomp_type != 0) return compatible(form);  // <compat>, <font>, ...
+  // A canonical decomposition; most are composed again.
+  return !composes(form) || compatible(form) || changes_in_nfc(c);
 }
 
 // The next unsettled character at or after `at`; `settled` becomes the start of the last settled

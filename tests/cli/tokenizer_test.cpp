@@ -70,6 +70,40 @@ TEST(TokenizerCommand, SaysWhenThereIsNoTokenizer) {
   EXPECT_NE(ran.err.find("expected a tokenizer.json, found none"), std::string::npos) << ran.err;
 }
 
+TEST(TokenizerCommand, TrainsATokenizerThatTheOthersUse) {
+  const Scratch scratch;
+  const std::string corpus = std::string(TEPHRA_SOURCE_DIR) + "/ARCHITECTURE.md";
+  for (const char* form : {"byte-level", "gemma", "llama"}) {
+    const std::string out = (scratch / form).string();
+    const Ran trained =
+        run_tephra({"tokenizer", "train", "--form", form, "--vocab-size", "700", "--special-token",
+                    "<|user|>", "--add-bos", "--out", out, corpus, "--json", "--quiet"});
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    EXPECT_EQ(Json::parse(trained.out, "stdout").find("vocab_size")->integer(), 700);
+    const Ran ids =
+        run_tephra({"tokenizer", "encode", "--tokenizer", out, "--special", "<|user|>é"});
+    EXPECT_TRUE(ids.out.starts_with("2,4,")) << ids.out;
+    const Ran text = run_tephra({"tokenizer", "decode", "--tokenizer", out}, ids.out);
+    EXPECT_EQ(text.out, std::string("é"));
+  }
+  const Ran missing =
+      run_tephra({"tokenizer", "train", "--out", scratch.path().string(), "none.txt"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_NE(missing.err.find("none.txt: expected a text file"), std::string::npos) << missing.err;
+}
+
+TEST(TokenizerCommand, BenchGivesARateForEveryRow) {
+  const Ran ran = run_tephra({"bench", "tokenizer", "--tokenizer", kByteLevel, "--seconds", "0",
+                              "--line-mb", "1", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json out = Json::parse(ran.out, "stdout");
+  EXPECT_EQ(out.find("rows")->array().size(), 7u);
+  for (const Json& row : out.find("rows")->array()) {
+    EXPECT_GT(row.find("mb_per_s")->number(), 0);
+    EXPECT_GT(row.find("tokens")->integer(), 0);
+  }
+}
+
 // A small random model with a tokenizer of its size.
 class TextGeneration : public testing::Test {
  protected:
