@@ -95,6 +95,11 @@ Json model_json(const ModelFolder& model, int64_t context) {
   json["model"]["model_type"] = model.kind->model_type;
   json["model"]["summary"] = model.kind->summary;
   json["model"]["layout"] = model.kind->layout(model.config);
+  const LayerKinds kinds = model.kind->layer_kinds(model.config, model.where);
+  json["model"]["attention_type"] = kinds.attention;
+  json["model"]["attention"] = kinds.attention_text;
+  json["model"]["mlp_type"] = kinds.mlp;
+  json["model"]["mlp"] = kinds.mlp_text;
   json["config"] = model.kind->native_config(model.config, model.where);
   parameters["total"] = f.parameters;
   parameters["without_embedding"] = f.parameters_without_embedding;
@@ -168,6 +173,9 @@ void print_model(const ModelFolder& model, int64_t context) {
   Table table({Table::Align::left, Table::Align::left});
   table.add({"model", format("{} ({})", model.kind->model_type, model.kind->summary)});
   table.add({"layout", model.kind->layout(model.config)});
+  const LayerKinds kinds = model.kind->layer_kinds(model.config, model.where);
+  table.add({"attention", format("{}: {}", kinds.attention, kinds.attention_text)});
+  table.add({"feed-forward", format("{}: {}", kinds.mlp, kinds.mlp_text)});
   table.add({"parameters", human_count(f.parameters)});
   table.add({"  without embedding", human_count(f.parameters_without_embedding)});
   table.add({"  active of these", human_count(f.active_without_embedding)});

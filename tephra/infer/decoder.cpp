@@ -28,7 +28,7 @@ Decoder::Decoder(Model& model, int64_t sequences, int64_t capacity)
     const Shape kv{sequences * capacity, layer.kv_width};
     decoding_.layers.push_back(
         {.k = Tensor(kv, dtype, kCpu, Purpose::cache),
-         .v = Tensor(kv, dtype, kCpu, Purpose::cache),
+         .v = layer.values_in_keys ? Tensor() : Tensor(kv, dtype, kCpu, Purpose::cache),
          .conv = zeros({sequences, layer.conv_rows, layer.conv_width}, dtype, kCpu, Purpose::cache),
          .value = zeros({sequences, 1, layer.value_width}, dtype, kCpu, Purpose::cache)});
   }

@@ -26,6 +26,12 @@ struct ModelFigures {
   int64_t context = 4096;
 };
 
+// What its layers are made of: the names of the kinds, and their sizes in words.
+struct LayerKinds {
+  std::string attention, attention_text;
+  std::string mlp, mlp_text;
+};
+
 struct TokenIds {
   int64_t vocab_size = 0;  // rows of the embedding
   int64_t usable = 0;      // ids from here on are padding and never sampled
@@ -50,6 +56,13 @@ class Model {
   virtual StateSpec state_spec() const = 0;
   virtual ParameterStore& parameters() = 0;
   virtual std::vector<BalancedRouter> routers() const { return {}; }
+  // The config, in the layout that we write, of the model as it stands.
+  virtual Json config_json() const = 0;
+
+  // The base of the rotary embedding in the layers that see the whole context, from the next call
+  // on; layers with a window keep theirs. For phases of training with a longer context; the
+  // config says it from then on. Keys that a decoder holds do not change.
+  virtual void set_rope_theta(double theta) = 0;
 
   // ids_N i32 -> final hidden states [N, H]. `decoding` is null in training.
   virtual Tensor forward(const Tensor& ids_N, const Segments& segments,
@@ -76,6 +89,7 @@ struct ModelKind {
   std::string (*layout)(const Json& config);
   // All of its parameters by published name.
   std::vector<ParameterSpec> (*parameters)(const Json& config, const std::string& where);
+  LayerKinds (*layer_kinds)(const Json& config, const std::string& where);
   ModelFigures (*figures)(const Json& config, const std::string& where, int64_t context);
   // The config in the layout that we write.
   Json (*native_config)(const Json& config, const std::string& where);

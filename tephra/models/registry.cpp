@@ -18,6 +18,10 @@ const ModelKind kKinds[] = {
             [](const Json& config, const std::string& where) {
               return zaya1::parameters(zaya1::parse_config(config, where));
             },
+        .layer_kinds =
+            [](const Json& config, const std::string& where) {
+              return zaya1::layer_kinds(zaya1::parse_config(config, where));
+            },
         .figures =
             [](const Json& config, const std::string& where, int64_t context) {
               return zaya1::figures(zaya1::parse_config(config, where), context);

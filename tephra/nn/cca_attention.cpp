@@ -8,7 +8,6 @@
 #include "tephra/autograd/variable.h"
 #include "tephra/ops/add_bias.h"
 #include "tephra/ops/attention.h"
-#include "tephra/ops/copy_rows.h"
 #include "tephra/ops/depthwise_conv.h"
 #include "tephra/ops/grouped_conv.h"
 #include "tephra/ops/linear.h"
@@ -25,46 +24,68 @@ CcaAttention::CcaAttention(const CcaConfig& config, const ParameterStore& store,
                            const std::string& prefix)
     : config_(config) {
   const std::string qkv = prefix + "qkv_proj.";
-  for (const char* name : {"q_proj", "k_proj", "v_proj_current", "v_proj_delayed"}) {
+  const auto project = [&](const std::string& name, bool shifted) {
     qkv_weights_.push_back(store[qkv + name + ".weight"]);
+    if (!config.bias) return;
+    const Tensor& bias = store[qkv + name + ".bias"];
+    qkv_biases_.push_back(shifted ? Tensor() : bias);
+    if (shifted) value_biases_.push_back(bias);
+  };
+  project("q_proj", false);
+  project("k_proj", false);
+  if (config.value_shift) {
+    project("v_proj_current", true);
+    project("v_proj_delayed", true);
+  } else {
+    project("v_proj", false);
   }
-  if (config.bias) {
-    qkv_biases_ = {store[qkv + "q_proj.bias"], store[qkv + "k_proj.bias"], {}, {}};
-    value_biases_ = {store[qkv + "v_proj_current.bias"], store[qkv + "v_proj_delayed.bias"]};
+  if (config.conv_count >= 1) {
+    conv0_weight_ = store[qkv + "conv_qk_depthwise.weight"];
+    conv0_bias_ = store[qkv + "conv_qk_depthwise.bias"];
   }
-  conv0_weight_ = store[qkv + "conv_qk_depthwise.weight"];
-  conv0_bias_ = store[qkv + "conv_qk_depthwise.bias"];
-  conv1_weight_ = store[qkv + "conv_qk_grouped.weight"];
-  conv1_bias_ = store[qkv + "conv_qk_grouped.bias"];
-  temp_ = store[prefix + "qk_norm.temp"];
+  if (config.conv_count >= 2) {
+    conv1_weight_ = store[qkv + "conv_qk_grouped.weight"];
+    conv1_bias_ = store[qkv + "conv_qk_grouped.bias"];
+  }
+  if (config.temperature != Temperature::none) temp_ = store[prefix + "qk_norm.temp"];
   out_weight_ = store[prefix + "o_proj.weight"];
   if (config.bias) out_bias_ = store[prefix + "o_proj.bias"];
 }
 
 LayerStateSpec CcaAttention::state_spec(const CcaConfig& config) {
+  int64_t conv_rows = 0;
+  if (config.conv_count >= 1) conv_rows += config.conv0_width - 1;
+  if (config.conv_count >= 2) conv_rows += config.conv1_width - 1;
   return {.kv_width = config.kv_heads * config.head_dim,
           .window = config.window,
-          .conv_rows = config.conv0_width + config.conv1_width - 2,
-          .conv_width = config.conv_channels(),
-          .value_width = config.kv_heads * config.head_dim / 2};
+          .conv_rows = conv_rows,
+          .conv_width = config.conv_count > 0 ? config.conv_channels() : 0,
+          .value_width = config.value_shift ? config.kv_heads * config.head_dim / 2 : 0};
 }
 
-Tensor CcaAttention::queries_and_keys(const Tensor& z_NC, const LayerContext& context) const {
+Tensor CcaAttention::convolved(const Tensor& z_NC, const LayerContext& context) const {
+  if (config_.conv_count == 0) return z_NC;
   const Tensor left = context.state ? context.state->conv : Tensor();
   // The stream before a document is zero, not what the first convolution would say of it: its
   // outputs just before the document (lead) are therefore its bias, and the second one sees those.
-  const auto [u_NC, lead] = depthwise_conv(z_NC, conv0_weight_, conv0_bias_, context.segments, left,
-                                           config_.conv1_width - 1);
-  const Tensor y_NC = grouped_conv(u_NC, conv1_weight_, conv1_bias_, context.segments, lead);
+  const int64_t lead_rows = config_.conv_count == 2 ? config_.conv1_width - 1 : 0;
+  const auto [u_NC, lead] =
+      depthwise_conv(z_NC, conv0_weight_, conv0_bias_, context.segments, left, lead_rows);
   if (left) context.state->conv = tail_state(z_NC, context.segments, left, left.dim(1));
+  if (config_.conv_count == 1) return u_NC;
+  return grouped_conv(u_NC, conv1_weight_, conv1_bias_, context.segments, lead);
+}
 
-  Tensor qk_NC = qk_mean(z_NC, y_NC, config_.query_heads, config_.kv_heads);
-  qk_NC = qk_norm(qk_NC, temp_, config_.query_heads, config_.kv_heads);
+Tensor CcaAttention::queries_and_keys(const Tensor& z_NC, const LayerContext& context) const {
+  Tensor qk_NC = convolved(z_NC, context);
+  if (config_.qk_mean) qk_NC = qk_mean(z_NC, qk_NC, config_.query_heads, config_.kv_heads);
+  qk_NC = qk_norm(qk_NC, temp_, config_.query_heads, config_.kv_heads, config_.temperature);
   return rope(qk_NC, context.segments.position_N,
               {config_.head_dim, config_.rotary_dim, config_.rope_theta});
 }
 
 Tensor CcaAttention::values(const Tensor& v_NV, const LayerContext& context) const {
+  if (!config_.value_shift) return v_NV;
   const Tensor left = context.state ? context.state->value : Tensor();  // [sequences, 1, V / 2]
   if (left) {
     const int64_t half = v_NV.cols() / 2;
@@ -83,16 +104,10 @@ Tensor CcaAttention::forward(const Tensor& h_NH, const LayerContext& context) co
   const Tensor heard_NH = real_N ? mask_rows(h_NH, real_N) : h_NH;
   const Tensor qkv = linear(heard_NH, qkv_weights_, qkv_biases_);  // [N, C + V]
   const Tensor qk_NC = queries_and_keys(slice_columns(qkv, 0, C), context);
-  Tensor v_NV = values(slice_columns(qkv, C, qkv.cols()), context);
 
   const Tensor q_NQ = slice_columns(qk_NC, 0, Q);
-  Tensor k_NV = slice_columns(qk_NC, Q, C);
-  if (context.state) {
-    copy_rows(context.state->k, *context.write_row_N, k_NV);
-    copy_rows(context.state->v, *context.write_row_N, v_NV);
-    k_NV = context.state->k;
-    v_NV = context.state->v;
-  }
+  const auto [k_NV, v_NV] = remembered(slice_columns(qk_NC, Q, C),
+                                       values(slice_columns(qkv, C, qkv.cols()), context), context);
   const double scale = 1 / std::sqrt(static_cast<double>(config_.head_dim));
   const Tensor o_NQ = attention(q_NQ, k_NV, v_NV, context.ranges, config_.head_dim, scale).o;
   return linear(o_NQ, out_weight_, out_bias_);

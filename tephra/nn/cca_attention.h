@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compressed Convolutional Attention (Figliolia et al., 2025), as ZAYA1 uses it: queries and keys
 // are projected into a narrow latent space, mixed over time by two short causal convolutions, and
-// attend there; half of each value comes from the token before.
+// attend there; half of each value comes from the token before. Each of these can be left out, as
+// in the paper's ablations.
 #pragma once
 
 #include <string>
 
 #include "tephra/autograd/parameter.h"
-#include "tephra/core/segments.h"
-#include "tephra/nn/state.h"
+#include "tephra/nn/attention_layer.h"
+#include "tephra/ops/qk_norm.h"
 
 namespace tephra {
 
@@ -22,35 +23,32 @@ struct CcaConfig {
   double rope_theta;
   int64_t window;  // keys seen, the current one included; 0: all
   bool bias;
+  int64_t conv_count = 2;  // 1: only the depthwise one; 0: none, the latents stay as they are
+  bool qk_mean = true;     // adds the mean of query and key latents
+  bool value_shift = true;
+  Temperature temperature = Temperature::linear;
 
   int64_t conv_channels() const { return (query_heads + kv_heads) * head_dim; }
 };
 
-// What a layer is told about the tokens it runs on.
-struct LayerContext {
-  const Segments& segments;
-  const KeyRanges& ranges;  // rows of this call's keys, or of the state's when there is one
-  LayerState* state = nullptr;
-  const Tensor* write_row_N = nullptr;  // where new keys and values go in the state
-};
-
-class CcaAttention {
+class CcaAttention : public AttentionLayer {
  public:
   CcaAttention(const CcaConfig& config, const ParameterStore& store, const std::string& prefix);
 
-  // h_NH: the normed stream.
-  Tensor forward(const Tensor& h_NH, const LayerContext& context) const;
+  Tensor forward(const Tensor& h_NH, const LayerContext& context) const override;
+  void set_rope_theta(double theta) override { config_.rope_theta = theta; }
 
   static LayerStateSpec state_spec(const CcaConfig& config);
 
  private:
+  Tensor convolved(const Tensor& z_NC, const LayerContext& context) const;
   // Convolved, averaged, normalised and rotated queries and keys side by side.
   Tensor queries_and_keys(const Tensor& z_NC, const LayerContext& context) const;
   Tensor values(const Tensor& v_NV, const LayerContext& context) const;
 
   CcaConfig config_;
-  Tensors qkv_weights_, qkv_biases_;  // queries, keys, current and delayed values
-  Tensors value_biases_;
+  Tensors qkv_weights_, qkv_biases_;  // queries, keys, values: current and delayed, or one
+  Tensors value_biases_;              // of shifted values
   Tensor conv0_weight_, conv0_bias_, conv1_weight_, conv1_bias_;
   Tensor temp_;
   Tensor out_weight_, out_bias_;

@@ -11,11 +11,12 @@ namespace tephra {
 
 // The declaration, one entry per layer.
 struct LayerStateSpec {
-  int64_t kv_width = 0;     // elements of a key row, and of a value row, per token (paged)
-  int64_t window = 0;       // keys a query sees, itself included; 0: all
-  int64_t conv_rows = 0;    // fixed: inputs of the convolutions still needed ...
-  int64_t conv_width = 0;   // ... and their width
-  int64_t value_width = 0;  // fixed: the delayed half of the last value
+  int64_t kv_width = 0;         // elements of a key row, and of a value row, per token (paged)
+  bool values_in_keys = false;  // a value is part of its key row: no value rows are kept
+  int64_t window = 0;           // keys a query sees, itself included; 0: all
+  int64_t conv_rows = 0;        // fixed: inputs of the convolutions still needed ...
+  int64_t conv_width = 0;       // ... and their width
+  int64_t value_width = 0;      // fixed: the delayed half of the last value
 };
 
 struct StateSpec {
@@ -29,7 +30,7 @@ struct StateSpec {
 // tensor; the ranges in Decoding say which rows belong to whom.
 struct LayerState {
   Tensor k;      // [rows, kv_width]
-  Tensor v;      // [rows, kv_width]
+  Tensor v;      // [rows, kv_width], undefined when values are in the keys
   Tensor conv;   // [count, conv_rows, conv_width]
   Tensor value;  // [count, 1, value_width]
 };

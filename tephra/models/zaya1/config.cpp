@@ -120,6 +120,7 @@ Config parse_native(const Fields& fields) {
   }
   require_string(fields, "hidden_act", "silu");
   read_layers(fields, c);
+  read_variants(fields, c);
   return c;
 }
 
@@ -169,6 +170,7 @@ Config parse_config(const Json& json, const std::string& where) {
         "the text models of the family are: ZAYA1-base, ZAYA1-8B, ZAYA1-74B");
   }
   refuse_rope_scaling(fields);
+  if (is_legacy(json)) refuse_variants(fields);
   const Config config = is_legacy(json) ? parse_legacy(fields) : parse_native(fields);
   check_sizes(config, fields);
   return config;
@@ -206,6 +208,7 @@ Json native_config(const Config& c) {
   write_layers(c, json);
   if (c.skip_rule == SkipRule::identity) json["tephra_skip_rule"] = "identity";
   if (c.pad_row_gets_no_input_gradient) json["tephra_pad_row_rule"] = "no_input_gradient";
+  write_variants(c, json);
   return json;
 }
 

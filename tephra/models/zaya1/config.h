@@ -10,6 +10,7 @@
 #include "tephra/models/model.h"
 #include "tephra/models/weights.h"
 #include "tephra/nn/experts.h"
+#include "tephra/ops/qk_norm.h"
 
 namespace tephra::zaya1 {
 
@@ -18,6 +19,23 @@ struct LayerConfig {
   double rope_theta = 5e6;
 
   bool operator==(const LayerConfig&) const = default;
+};
+
+enum class AttentionType { cca, mha, gqa, mla };
+enum class MlpType { moe, dense };
+
+std::string to_text(AttentionType type);
+std::string to_text(MlpType type);
+
+// The widths of multi-head latent attention; 0 with any other.
+struct MlaDims {
+  int64_t q_rank = 0;     // of the queries' latent; 0: they are projected directly
+  int64_t kv_rank = 0;    // of the keys' and values' latent
+  int64_t nope_dim = 0;   // of a head: without position ...
+  int64_t rope_dim = 0;   // ... and rotated
+  int64_t value_dim = 0;  // of a head
+
+  bool operator==(const MlaDims&) const = default;
 };
 
 struct Config {
@@ -45,6 +63,16 @@ struct Config {
   std::vector<int64_t> eos_ids = {106};
   std::vector<LayerConfig> layers;
 
+  // Where it may differ from the published architecture (config_variants.cpp).
+  AttentionType attention = AttentionType::cca;
+  int64_t conv_count = 2;  // of CCA; 1: the depthwise one, 0: none
+  bool qk_mean = true;
+  bool value_shift = true;
+  Temperature temperature = Temperature::linear;
+  MlaDims mla;
+  MlpType mlp = MlpType::moe;
+  int64_t dense_hidden = 0;  // one side of the dense SwiGLU; 0 with experts
+
   int64_t conv_channels() const { return (query_heads + kv_heads) * head_dim; }
   int64_t rotary_dim() const { return static_cast<int64_t>(partial_rotary * double(head_dim)); }
   int64_t delayed_width() const { return kv_heads * head_dim / 2; }
@@ -61,6 +89,8 @@ Json native_config(const Config& config);
 
 std::vector<ParameterSpec> parameters(const Config& config);
 ModelFigures figures(const Config& config, int64_t context);
+// For people: the kinds of its layers and their sizes.
+LayerKinds layer_kinds(const Config& config);
 
 // Where each parameter comes from in `folder` (native, legacy or with FP8 experts).
 WeightPlan weight_plan(const TensorFolder& folder, const Config& config, bool legacy);

@@ -46,6 +46,32 @@ void read_own_rules(const Fields& fields, Config& config) {
   config.pad_row_gets_no_input_gradient = pad == "no_input_gradient";
 }
 
+// Weights of one layer's attention, biases and norms left out; in double, which does not overflow.
+double attention_size(const Config& c) {
+  const auto real = [](int64_t size) { return static_cast<double>(size); };
+  const double hidden = real(c.hidden), heads = real(c.query_heads);
+  if (c.attention == AttentionType::mla) {
+    const MlaDims& m = c.mla;
+    const double query = heads * real(m.nope_dim + m.rope_dim);
+    const double queries = m.q_rank > 0 ? real(m.q_rank) * (hidden + query) : hidden * query;
+    return queries + hidden * real(m.kv_rank + m.rope_dim) +
+           heads * real(m.kv_rank) * real(m.nope_dim + m.value_dim) +
+           heads * real(m.value_dim) * hidden;
+  }
+  const double channels = (heads + real(c.kv_heads)) * real(c.head_dim);
+  const bool convolves = c.attention == AttentionType::cca;
+  const double taps = convolves ? real(c.conv0_width + c.conv1_width * c.head_dim) : 0;
+  return channels * (2 * hidden + taps);
+}
+
+double mlp_size(const Config& c) {
+  const auto real = [](int64_t size) { return static_cast<double>(size); };
+  if (c.mlp == MlpType::dense) return 3 * real(c.dense_hidden) * real(c.hidden);
+  const double router =
+      real(c.router_hidden) * real(2 * c.router_hidden + c.hidden + c.num_experts);
+  return 3 * real(c.num_experts) * real(c.expert_hidden) * real(c.hidden) + router;
+}
+
 }  // namespace
 
 void bad_setting(const Fields& fields, std::string_view key, const std::string& expected,
@@ -118,25 +144,19 @@ void check_sizes(const Config& c, const Fields& fields) {
   require_data(c.query_heads % c.kv_heads == 0,
                "{}: {} query heads do not divide into groups over {} key/value heads", where,
                c.query_heads, c.kv_heads);
-  require_data(c.kv_heads * c.head_dim % 2 == 0,
+  const bool shifts = c.attention == AttentionType::cca && c.value_shift;
+  require_data(!shifts || c.kv_heads * c.head_dim % 2 == 0,
                "{}: key/value heads x head_dim must be even, since half of each value is the "
                "previous token's; got {} x {}",
                where, c.kv_heads, c.head_dim);
-  require_data(c.rotary_dim() >= 2 && c.rotary_dim() % 2 == 0,
+  const bool own_rotary = c.attention == AttentionType::mla;
+  require_data(own_rotary || (c.rotary_dim() >= 2 && c.rotary_dim() % 2 == 0),
                "{}: partial_rotary_factor {} of head_dim {} gives {} rotated dimensions; expected "
                "an even number of at least 2",
                where, c.partial_rotary, c.head_dim, c.rotary_dim());
-  const double hidden = static_cast<double>(c.hidden);
-  const double experts =
-      3.0 * static_cast<double>(c.num_experts) * static_cast<double>(c.expert_hidden) * hidden;
-  const double channels =
-      static_cast<double>(c.query_heads + c.kv_heads) * static_cast<double>(c.head_dim);
-  const double taps = static_cast<double>(c.conv0_width + c.conv1_width * c.head_dim);
-  const double router = static_cast<double>(c.router_hidden) *
-                        static_cast<double>(2 * c.router_hidden + c.hidden + c.num_experts);
-  const double layer = experts + channels * (2 * hidden + taps) + router;
-  const double total =
-      static_cast<double>(c.num_layers) * layer + 2 * static_cast<double>(c.vocab_size) * hidden;
+  const double layer = attention_size(c) + mlp_size(c);
+  const double embeddings = 2 * static_cast<double>(c.vocab_size) * static_cast<double>(c.hidden);
+  const double total = static_cast<double>(c.num_layers) * layer + embeddings;
   require_data(total < kMostParameters, "{}: the sizes make {:.3g} parameters; expected under {:g}",
                where, total, kMostParameters);
 }

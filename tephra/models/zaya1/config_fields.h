@@ -34,6 +34,11 @@ struct Rope {
   double partial;
 };
 Rope read_rope(const Fields& fields, Rope fallback);
+// The settings that transformers does not know, config_variants.cpp. They are read after all others
+// and written only where they differ from the published architecture.
+void read_variants(const Fields& fields, Config& config);
+void write_variants(const Config& config, Json& json);
+void refuse_variants(const Fields& fields);
 // That the sizes fit each other.
 void check_sizes(const Config& config, const Fields& fields);
 

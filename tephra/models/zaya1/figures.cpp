@@ -2,12 +2,13 @@
 // Sizes and work that follow from the config.
 //
 // FLOPs: a multiply-add is two. A token's forward pass is 2 x the weights of the matrix products it
-// meets (projections, convolutions, router, one expert, head; no embedding lookup, norm, scale or
-// bias), plus 4 x head_dim x query heads for every key it attends to. Training adds twice that for
-// the backward pass, and attends to the mean number of causal keys; decoding to all of `context`.
+// meets (projections, convolutions, router, one expert or the dense layer, head; no embedding
+// lookup, norm, scale or bias), plus, for every key it attends to, 2 x the widths of a query and of
+// a value in all heads. Training adds twice that for the backward pass, and attends to the mean
+// number of causal keys; decoding to all of `context`, in latent attention to the latents.
 #include <algorithm>
 
-#include "tephra/models/zaya1/config.h"
+#include "tephra/models/zaya1/layers.h"
 
 namespace tephra::zaya1 {
 namespace {
@@ -36,6 +37,23 @@ bool is_product(const ParameterSpec& spec) {
   }
 }
 
+// Multiply-adds of one query token with one key, in all heads: for the score and for the sum of
+// values. The projections that latent attention absorbs when it decodes are counted with the
+// weights: they are as large as those that expand.
+struct PairWork {
+  int64_t train, decode;
+};
+
+PairWork pair_work(const Config& c) {
+  if (c.attention != AttentionType::mla) {
+    const int64_t width = 2 * c.query_heads * c.head_dim;
+    return {width, width};
+  }
+  const MlaDims& m = c.mla;
+  return {c.query_heads * (m.nope_dim + m.rope_dim + m.value_dim),
+          c.query_heads * (2 * m.kv_rank + m.rope_dim)};
+}
+
 }  // namespace
 
 ModelFigures figures(const Config& c, int64_t context) {
@@ -51,24 +69,53 @@ ModelFigures figures(const Config& c, int64_t context) {
     f.parameters_without_embedding += size;
     f.active_without_embedding += met;
   }
-  const double per_key = 4.0 * static_cast<double>(c.head_dim * c.query_heads);
+  const PairWork work = pair_work(c);
   double causal = 0, decode = 0;
-  int64_t cached_keys = 0;
   for (const LayerConfig& layer : c.layers) {
-    causal += per_key * mean_keys(context, layer.window);
-    decode += per_key * static_cast<double>(keys_held(context, layer.window));
-    cached_keys += keys_held(context, layer.window);
+    const int64_t keys = keys_held(context, layer.window);
+    causal += 2.0 * static_cast<double>(work.train) * mean_keys(context, layer.window);
+    decode += 2.0 * static_cast<double>(work.decode) * static_cast<double>(keys);
+
+    const LayerStateSpec state = attention_state(c, layer);
+    const int64_t bf16_row = 2 * state.kv_width * (state.values_in_keys ? 1 : 2);
+    f.kv_cache_bytes_per_token += bf16_row;
+    f.kv_cache_bytes += keys * bf16_row;
+    f.fixed_state_bytes += 4 * (state.conv_rows * state.conv_width + state.value_width);
   }
   const double dense = 2.0 * static_cast<double>(products);
   f.train_flops_per_token = 3 * (dense + causal);
   f.decode_flops_per_token = dense + decode;
-
-  const int64_t bf16_row = 2 * c.kv_heads * c.head_dim * 2;  // a key and a value
-  f.kv_cache_bytes_per_token = c.num_layers * bf16_row;
-  f.kv_cache_bytes = cached_keys * bf16_row;
-  const int64_t conv_rows = c.conv0_width - 1 + c.conv1_width - 1;
-  f.fixed_state_bytes = c.num_layers * (conv_rows * c.conv_channels() + c.delayed_width()) * 4;
   return f;
+}
+
+namespace {
+
+std::string attention_text(const Config& c) {
+  if (c.attention == AttentionType::mla) {
+    const MlaDims& m = c.mla;
+    return format("{} heads, queries {} + {} wide, values {}, latents {} (queries: {})",
+                  c.query_heads, m.nope_dim, m.rope_dim, m.value_dim, m.kv_rank,
+                  m.q_rank > 0 ? format("{}", m.q_rank) : "none");
+  }
+  std::string text =
+      format("{} query and {} key/value heads of {}", c.query_heads, c.kv_heads, c.head_dim);
+  if (c.attention != AttentionType::cca) return text;
+  text += c.conv_count == 1 ? ", 1 convolution" : format(", {} convolutions", c.conv_count);
+  text += c.qk_mean ? ", q/k mean" : ", no q/k mean";
+  text += c.value_shift ? ", value shift" : ", no value shift";
+  constexpr const char* kTemperatures[] = {"linear", "exp", "no"};
+  return text + format(", {} temperature", kTemperatures[static_cast<size_t>(c.temperature)]);
+}
+
+}  // namespace
+
+LayerKinds layer_kinds(const Config& c) {
+  return {.attention = to_text(c.attention),
+          .attention_text = attention_text(c),
+          .mlp = to_text(c.mlp),
+          .mlp_text = c.mlp == MlpType::dense ? format("SwiGLU of {}", c.dense_hidden)
+                                              : format("{} experts of {}, one per token",
+                                                       c.num_experts, c.expert_hidden)};
 }
 
 }  // namespace tephra::zaya1

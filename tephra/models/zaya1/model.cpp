@@ -3,26 +3,16 @@
 #include "tephra/models/zaya1/model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tephra/core/trace.h"
+#include "tephra/models/zaya1/layers.h"
 #include "tephra/ops/embedding.h"
 #include "tephra/ops/linear.h"
 #include "tephra/ops/linear_cross_entropy.h"
 
 namespace tephra::zaya1 {
 namespace {
-
-CcaConfig attention_config(const Config& c, const LayerConfig& layer) {
-  return {.query_heads = c.query_heads,
-          .kv_heads = c.kv_heads,
-          .head_dim = c.head_dim,
-          .conv0_width = c.conv0_width,
-          .conv1_width = c.conv1_width,
-          .rotary_dim = c.rotary_dim(),
-          .rope_theta = layer.rope_theta,
-          .window = layer.window,
-          .bias = c.attention_bias};
-}
 
 ResidualScale residual_scale(const ParameterStore& store, const std::string& prefix) {
   return {.hidden_scale = store[prefix + "hidden_states_scale"],
@@ -31,17 +21,23 @@ ResidualScale residual_scale(const ParameterStore& store, const std::string& pre
           .residual_bias = store[prefix + "residual_bias"]};
 }
 
+std::variant<Moe, DenseFfn> make_mlp(const Config& c, int64_t index, const ParameterStore& store,
+                                     const std::string& prefix) {
+  if (c.mlp == MlpType::dense) return DenseFfn(store, prefix);
+  return Moe{.router = Router(c.norm_eps, index == 0, store, prefix + "gate."),
+             .experts = Experts(c.num_experts, c.skip_rule, store, prefix + "experts.")};
+}
+
 Layer make_layer(const Config& c, int64_t index, const ParameterStore& store) {
   const std::string prefix = format("model.layers.{}.", index);
+  const LayerConfig& own = c.layers[static_cast<size_t>(index)];
   return {
       .input_norm = store[prefix + "input_layernorm.weight"],
-      .attention = CcaAttention(attention_config(c, c.layers[static_cast<size_t>(index)]), store,
-                                prefix + "self_attn."),
+      .attention = make_attention(c, own, store, prefix + "self_attn."),
       .after_attention = residual_scale(store, prefix + "post_attention_residual_scale."),
-      .expert_norm = store[prefix + "post_attention_layernorm.weight"],
-      .router = Router(c.norm_eps, index == 0, store, prefix + "mlp.gate."),
-      .experts = Experts(c.num_experts, c.skip_rule, store, prefix + "mlp.experts."),
-      .after_experts = residual_scale(store, prefix + "post_mlp_residual_scale."),
+      .mlp_norm = store[prefix + "post_attention_layernorm.weight"],
+      .mlp = make_mlp(c, index, store, prefix + "mlp."),
+      .after_mlp = residual_scale(store, prefix + "post_mlp_residual_scale."),
   };
 }
 
@@ -76,18 +72,42 @@ Zaya1::Zaya1(const Config& config, const LoadOptions& options)
 StateSpec Zaya1::state_spec() const {
   StateSpec spec;
   for (const LayerConfig& layer : config_.layers) {
-    spec.layers.push_back(CcaAttention::state_spec(attention_config(config_, layer)));
+    spec.layers.push_back(attention_state(config_, layer));
   }
   return spec;
 }
 
 std::vector<BalancedRouter> Zaya1::routers() const {
   std::vector<BalancedRouter> routers;
+  if (config_.mlp == MlpType::dense) return routers;
   for (int64_t i = 0; i < config_.num_layers; ++i) {
     const std::string name = format("model.layers.{}.mlp.gate.balancing_biases", i);
     routers.push_back({format("router.{}.expert", i), name, store_[name], config_.num_experts});
   }
   return routers;
+}
+
+void Zaya1::set_rope_theta(double theta) {
+  require(std::isfinite(theta) && theta > 0, "rope_theta: expected a number above 0, got {}",
+          theta);
+  const bool any = std::any_of(config_.layers.begin(), config_.layers.end(),
+                               [](const LayerConfig& layer) { return layer.window == 0; });
+  require(any,
+          "rope_theta: every layer has a window and keeps its own; expected a model with a "
+          "layer that sees the whole context");
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (config_.layers[i].window > 0) continue;
+    config_.layers[i].rope_theta = theta;
+    layers_[i].attention->set_rope_theta(theta);
+  }
+}
+
+Tensor Zaya1::mlp(size_t i, const Tensor& h_NH, Tensor& states_NR) const {
+  if (const auto* dense = std::get_if<DenseFfn>(&layers_[i].mlp)) return dense->forward(h_NH);
+  const Moe& moe = std::get<Moe>(layers_[i].mlp);
+  const RouterOutput routed = moe.router.forward(h_NH, states_NR, format("router.{}", i));
+  states_NR = routed.states_NR;
+  return moe.experts.forward(h_NH, routed.routing);
 }
 
 Tensor Zaya1::forward(const Tensor& ids_N, const Segments& segments, Decoding* decoding) const {
@@ -110,17 +130,13 @@ Tensor Zaya1::forward(const Tensor& ids_N, const Segments& segments, Decoding* d
                                .state = decoding ? &decoding->layers[i] : nullptr,
                                .write_row_N = decoding ? &decoding->write_row_N : nullptr};
 
-    const Tensor a_NH = layer.attention.forward(merged.normed, context);
-    merged = merge_norm(a_NH, merged.stream, layer.after_attention, layer.expert_norm, eps);
-
-    const RouterOutput routed =
-        layer.router.forward(merged.normed, states_NR, format("router.{}", i));
-    const Tensor m_NH = layer.experts.forward(merged.normed, routed.routing);
-    states_NR = routed.states_NR;
+    const Tensor a_NH = layer.attention->forward(merged.normed, context);
+    merged = merge_norm(a_NH, merged.stream, layer.after_attention, layer.mlp_norm, eps);
+    const Tensor m_NH = mlp(i, merged.normed, states_NR);
 
     const bool last = i + 1 == layers_.size();
     const Tensor& next_norm = last ? final_norm_ : layers_[i + 1].input_norm;
-    merged = merge_norm(m_NH, merged.stream, layer.after_experts, next_norm, eps);
+    merged = merge_norm(m_NH, merged.stream, layer.after_mlp, next_norm, eps);
     tap(format("hidden.{}", i + 1), last ? merged.normed : merged.stream);
   }
   return merged.normed;

@@ -1,28 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // ZAYA1 (Zyphra, 2025-2026): Compressed Convolutional Attention and a mixture of experts in every
-// layer, an fp32 residual stream with learned scales, a router that averages over depth.
+// layer, an fp32 residual stream with learned scales, a router that averages over depth. Other
+// attention and a dense feed-forward layer can take their places, for comparison.
 #pragma once
 
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "tephra/models/model.h"
 #include "tephra/models/zaya1/config.h"
-#include "tephra/nn/cca_attention.h"
+#include "tephra/nn/attention_layer.h"
+#include "tephra/nn/dense_ffn.h"
 #include "tephra/nn/experts.h"
 #include "tephra/nn/router.h"
 #include "tephra/ops/merge_norm.h"
 
 namespace tephra::zaya1 {
 
-struct Layer {
-  Tensor input_norm;
-  CcaAttention attention;
-  ResidualScale after_attention;
-  Tensor expert_norm;
+struct Moe {
   Router router;
   Experts experts;
-  ResidualScale after_experts;
+};
+
+struct Layer {
+  Tensor input_norm;
+  std::unique_ptr<AttentionLayer> attention;
+  ResidualScale after_attention;
+  Tensor mlp_norm;
+  std::variant<Moe, DenseFfn> mlp;
+  ResidualScale after_mlp;
 };
 
 class Zaya1 : public Model {
@@ -35,6 +42,8 @@ class Zaya1 : public Model {
   StateSpec state_spec() const override;
   ParameterStore& parameters() override { return store_; }
   std::vector<BalancedRouter> routers() const override;
+  Json config_json() const override { return native_config(config_); }
+  void set_rope_theta(double theta) override;
 
   Tensor forward(const Tensor& ids_N, const Segments& segments,
                  Decoding* decoding = nullptr) const override;
@@ -42,6 +51,10 @@ class Zaya1 : public Model {
   Tensor loss(const Tensor& h_NH, const Tensor& targets_N, double scale) const override;
 
  private:
+  // What layer i's experts, or its dense layer, say of the normed stream. states_NR: the router's,
+  // of the layer before, replaced by this one's.
+  Tensor mlp(size_t i, const Tensor& h_NH, Tensor& states_NR) const;
+
   Config config_;
   TokenIds tokens_;
   ParameterStore store_;

@@ -23,28 +23,83 @@ class List {
     if (bias) vector(name + ".bias", out, 0);
   }
 
-  void attention(const std::string& at) {
+  // Projections of the same input stay adjacent, so that they can be one matrix product; their
+  // biases follow.
+  void projections(const std::string& at,
+                   std::initializer_list<std::pair<const char*, int64_t>> out, bool bias) {
+    for (const auto& [name, width] : out) {
+      add(at + name + ".weight", {width, config_.hidden}, ParameterKind::matrix);
+    }
+    for (const auto& [name, width] : out) {
+      if (bias) vector(at + name + ".bias", width, 0);
+    }
+  }
+
+  void cca(const std::string& at) {
     const Config& c = config_;
     const std::string qkv = at + "qkv_proj.";
-    // The four stay adjacent, so that they can be one matrix product.
-    add(qkv + "q_proj.weight", {c.query_heads * c.head_dim, c.hidden}, ParameterKind::matrix);
-    add(qkv + "k_proj.weight", {c.kv_heads * c.head_dim, c.hidden}, ParameterKind::matrix);
-    add(qkv + "v_proj_current.weight", {c.delayed_width(), c.hidden}, ParameterKind::matrix);
-    add(qkv + "v_proj_delayed.weight", {c.delayed_width(), c.hidden}, ParameterKind::matrix);
-    if (c.attention_bias) {
-      vector(qkv + "q_proj.bias", c.query_heads * c.head_dim, 0);
-      vector(qkv + "k_proj.bias", c.kv_heads * c.head_dim, 0);
-      vector(qkv + "v_proj_current.bias", c.delayed_width(), 0);
-      vector(qkv + "v_proj_delayed.bias", c.delayed_width(), 0);
+    const int64_t q = c.query_heads * c.head_dim, k = c.kv_heads * c.head_dim;
+    const int64_t half = c.delayed_width();
+    if (c.value_shift) {
+      projections(
+          qkv, {{"q_proj", q}, {"k_proj", k}, {"v_proj_current", half}, {"v_proj_delayed", half}},
+          c.attention_bias);
+    } else {
+      projections(qkv, {{"q_proj", q}, {"k_proj", k}, {"v_proj", k}}, c.attention_bias);
     }
     const int64_t channels = c.conv_channels();
-    add(qkv + "conv_qk_depthwise.weight", {channels, 1, c.conv0_width}, ParameterKind::convolution);
-    vector(qkv + "conv_qk_depthwise.bias", channels, 0);
-    add(qkv + "conv_qk_grouped.weight", {channels, c.head_dim, c.conv1_width},
-        ParameterKind::convolution);
-    vector(qkv + "conv_qk_grouped.bias", channels, 0);
-    vector(at + "qk_norm.temp", c.kv_heads, 1);
-    linear(at + "o_proj", c.hidden, c.query_heads * c.head_dim, c.attention_bias);
+    if (c.conv_count >= 1) {
+      add(qkv + "conv_qk_depthwise.weight", {channels, 1, c.conv0_width},
+          ParameterKind::convolution);
+      vector(qkv + "conv_qk_depthwise.bias", channels, 0);
+    }
+    if (c.conv_count >= 2) {
+      add(qkv + "conv_qk_grouped.weight", {channels, c.head_dim, c.conv1_width},
+          ParameterKind::convolution);
+      vector(qkv + "conv_qk_grouped.bias", channels, 0);
+    }
+    if (c.temperature != Temperature::none) {
+      vector(at + "qk_norm.temp", c.kv_heads, c.temperature == Temperature::exp ? 0 : 1);
+    }
+    linear(at + "o_proj", c.hidden, q, c.attention_bias);
+  }
+
+  // As in Llama.
+  void gqa(const std::string& at) {
+    const Config& c = config_;
+    const int64_t q = c.query_heads * c.head_dim, k = c.kv_heads * c.head_dim;
+    projections(at, {{"q_proj", q}, {"k_proj", k}, {"v_proj", k}}, c.attention_bias);
+    linear(at + "o_proj", c.hidden, q, c.attention_bias);
+  }
+
+  // As in DeepSeek-V3, which gives direct queries no bias.
+  void mla(const std::string& at) {
+    const Config& c = config_;
+    const MlaDims& m = c.mla;
+    const int64_t queries = c.query_heads * (m.nope_dim + m.rope_dim);
+    if (m.q_rank > 0) {
+      linear(at + "q_a_proj", m.q_rank, c.hidden, c.attention_bias);
+      vector(at + "q_a_layernorm.weight", m.q_rank, 1);
+      linear(at + "q_b_proj", queries, m.q_rank, false);
+    } else {
+      linear(at + "q_proj", queries, c.hidden, false);
+    }
+    linear(at + "kv_a_proj_with_mqa", m.kv_rank + m.rope_dim, c.hidden, c.attention_bias);
+    vector(at + "kv_a_layernorm.weight", m.kv_rank, 1);
+    linear(at + "kv_b_proj", c.query_heads * (m.nope_dim + m.value_dim), m.kv_rank, false);
+    linear(at + "o_proj", c.hidden, c.query_heads * m.value_dim, c.attention_bias);
+  }
+
+  void attention(const std::string& at) {
+    switch (config_.attention) {
+      case AttentionType::cca:
+        return cca(at);
+      case AttentionType::mha:
+      case AttentionType::gqa:
+        return gqa(at);
+      case AttentionType::mla:
+        return mla(at);
+    }
   }
 
   void residual(const std::string& at) {
@@ -67,6 +122,19 @@ class List {
         {at + "balancing_biases", {c.num_experts + 1}, ParameterKind::buffer, 0, 0, -1.0});
   }
 
+  void experts(const std::string& at) {
+    const Config& c = config_;
+    add(at + "gate_up_proj", {c.num_experts, 2 * c.expert_hidden, c.hidden},
+        ParameterKind::experts);
+    add(at + "down_proj", {c.num_experts, c.hidden, c.expert_hidden}, ParameterKind::experts);
+  }
+
+  void dense(const std::string& at) {
+    const Config& c = config_;
+    projections(at, {{"gate_proj", c.dense_hidden}, {"up_proj", c.dense_hidden}}, false);
+    linear(at + "down_proj", c.hidden, c.dense_hidden, false);
+  }
+
   void layer(int64_t l) {
     const Config& c = config_;
     const std::string at = format("model.layers.{}.", l);
@@ -74,11 +142,12 @@ class List {
     attention(at + "self_attn.");
     residual(at + "post_attention_residual_scale.");
     vector(at + "post_attention_layernorm.weight", c.hidden, 1);
-    router(at + "mlp.gate.", l == 0);
-    add(at + "mlp.experts.gate_up_proj", {c.num_experts, 2 * c.expert_hidden, c.hidden},
-        ParameterKind::experts);
-    add(at + "mlp.experts.down_proj", {c.num_experts, c.hidden, c.expert_hidden},
-        ParameterKind::experts);
+    if (c.mlp == MlpType::moe) {
+      router(at + "mlp.gate.", l == 0);
+      experts(at + "mlp.experts.");
+    } else {
+      dense(at + "mlp.");
+    }
     residual(at + "post_mlp_residual_scale.");
   }
 

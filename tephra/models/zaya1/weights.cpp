@@ -131,7 +131,7 @@ void load_weights(const TensorFolder& folder, const Config& config, bool legacy,
     release(folder, source);
   }
   std::vector<int64_t> open;  // layers whose skip class can win
-  for (int64_t l = 0; l < config.num_layers; ++l) {
+  for (int64_t l = 0; config.mlp == MlpType::moe && l < config.num_layers; ++l) {
     const Tensor& biases = store[format("model.layers.{}.mlp.gate.balancing_biases", l)];
     if (biases.at(config.num_experts) > -1) open.push_back(l);
   }
