@@ -13,7 +13,7 @@ namespace tephra {
 namespace {
 
 struct Options {
-  std::string model;
+  std::optional<std::string> model;
   std::optional<std::string> golden;
   std::optional<std::string> optimizer;
   bool self_check = false;
@@ -25,7 +25,9 @@ struct Options {
 };
 
 void describe(Flags& flags, Options& o) {
-  flags.add("--model", o.model, "model folder: config.json and model*.safetensors").required();
+  flags.add("--model", o.model,
+            "model folder: config.json and model*.safetensors; not for the reference of a single "
+            "attention layer, which holds its own weights");
   flags.add("--golden", o.golden, "reference data: checks whatever the file holds");
   flags
       .add("--optimizer", o.optimizer,
@@ -47,6 +49,7 @@ void describe(Flags& flags, Options& o) {
   flags.example(
       "tephra verify --model tests/golden/train-muon --golden "
       "tests/golden/train-muon/trajectory.safetensors --optimizer muon --json");
+  flags.example("tephra verify --golden tests/golden/attention/attention-mla.safetensors");
 }
 
 // What the reference file asks for: a trained run is told from a single pass by its metadata.
@@ -97,28 +100,44 @@ void print_table(const VerifyReport& report) {
   if (report.pass()) std::printf("all %zu checks passed\n", report.checks.size());
 }
 
-int run(const Options& o) {
-  require(o.golden.has_value() || o.self_check,
-          "expected --golden FILE or --self-check, got neither");
-  require(!o.optimizer || o.golden, "--optimizer: expected --golden FILE with it, got none");
-  const std::optional<SafetensorsFile> golden =
-      o.golden ? std::optional(SafetensorsFile::open(*o.golden)) : std::nullopt;
+VerifyReport verify_layer(const SafetensorsFile& golden, const Options& o) {
+  require(!o.model && !o.self_check && !o.optimizer,
+          "{} is of one attention layer and holds its weights; leave out --model, --self-check and "
+          "--optimizer",
+          golden.path().string());
+  parse_device(o.device);
+  return verify_attention(golden, *parse_dtype(o.dtype));
+}
+
+VerifyReport verify_model(const std::optional<SafetensorsFile>& golden, const Options& o) {
+  require(o.model.has_value(), "expected --model DIR, got none");
   const DType dtype = *parse_dtype(o.dtype);
-  const auto model = load_model(o.model, {.dtype = dtype,
-                                          .device = parse_device(o.device),
-                                          .with_gradients = golden && dtype != DType::bf16});
+  const auto model = load_model(*o.model, {.dtype = dtype,
+                                           .device = parse_device(o.device),
+                                           .with_gradients = golden && dtype != DType::bf16});
   VerifyReport report;
   if (golden) report = verify_file(*model, *golden, o);
   if (o.self_check) {
     const VerifyReport own = verify_itself(*model, o.tokens, static_cast<uint64_t>(o.seed));
     report.checks.insert(report.checks.end(), own.checks.begin(), own.checks.end());
   }
+  return report;
+}
+
+int run(const Options& o) {
+  require(o.golden.has_value() || o.self_check,
+          "expected --golden FILE or --self-check, got neither");
+  require(!o.optimizer || o.golden, "--optimizer: expected --golden FILE with it, got none");
+  const std::optional<SafetensorsFile> golden =
+      o.golden ? std::optional(SafetensorsFile::open(*o.golden)) : std::nullopt;
+  const VerifyReport report = golden && is_attention_reference(*golden) ? verify_layer(*golden, o)
+                                                                        : verify_model(golden, o);
   if (o.json) {
     print_json(report);
   } else {
     print_table(report);
   }
-  if (!report.ignored.empty() && dtype != DType::bf16) {
+  if (!report.ignored.empty() && o.dtype != "bf16") {
     log_warning("{} tensors of {} were not checked, the first is {}", report.ignored.size(),
                 *o.golden, report.ignored[0]);
   }

@@ -37,8 +37,10 @@ struct VerifyReport {
 // that of the reference's own bf16 run.
 VerifyReport verify_golden(Model& model, const SafetensorsFile& golden);
 
-// An attention layer alone (MHA, GQA or MLA), whose settings and weights `golden` holds: its
-// output, its gradients, and token by token with a cache. In f32 or f64.
+// Whether a reference is of one attention layer, and so holds its settings and weights itself.
+bool is_attention_reference(const SafetensorsFile& golden);
+// That layer (MHA, GQA or MLA): its output, its gradients, and token by token with a cache. In f32
+// or f64.
 VerifyReport verify_attention(const SafetensorsFile& golden, DType dtype);
 
 // Cached decoding against the full forward pass, chunks of tokens against single ones, packed

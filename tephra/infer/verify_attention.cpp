@@ -201,6 +201,10 @@ class AttentionCheck {
 
 }  // namespace
 
+bool is_attention_reference(const SafetensorsFile& golden) {
+  return golden.metadata().contains("heads") && golden.contains("x") && golden.contains("dy");
+}
+
 VerifyReport verify_attention(const SafetensorsFile& golden, DType dtype) {
   require(dtype == DType::f32 || dtype == DType::f64,
           "verify: attention is compared in f32 or f64, got {}", dtype);

@@ -51,6 +51,55 @@ TEST(CheckpointInspect, PrintsTheSameForPeople) {
   }
 }
 
+TEST(CheckpointInspect, NamesTheKindsOfLayers) {
+  const Json json = json_of(checkpoint({"inspect", kGolden + "/zaya-tiny", "--json"}));
+  EXPECT_EQ(json.find("model")->find("attention_type")->string(), "cca");
+  EXPECT_EQ(json.find("model")->find("mlp_type")->string(), "moe");
+  const Scratch scratch;
+  const std::string config = (scratch / "config.json").string();
+  write_file(config, R"({"model_type": "zaya", "attention_type": "mla", "mlp_type": "dense"})");
+  const Ran ran = checkpoint({"inspect", config});
+  for (const char* part :
+       {"mla: 8 heads, queries 128 + 64 wide, values 128, latents 512 (queries: 1024)",
+        "dense: SwiGLU of 2048", "kv_lora_rank"}) {
+    EXPECT_NE(ran.out.find(part), std::string::npos) << part << "\n" << ran.out;
+  }
+}
+
+// One key changed, and the model is written, read, decoded and checked like any other.
+TEST(CheckpointRandom, MakesEveryKindOfModel) {
+  const Scratch scratch;
+  const std::string tiny = read_file(TEPHRA_SOURCE_DIR "/configs/tiny-zaya1.json");
+  for (const char* setting :
+       {R"("attention_type": "mha")", R"("attention_type": "gqa")", R"("attention_type": "mla")",
+        R"("cca_conv_count": 1)", R"("mlp_type": "dense")"}) {
+    const std::string config = (scratch / "config.json").string();
+    const std::string out = (scratch / "out").string();
+    write_file(config, "{" + std::string(setting) + "," + tiny.substr(1));
+    const Ran made = checkpoint({"random", "--config", config, "--out", out, "--force"});
+    ASSERT_EQ(made.code, 0) << setting << made.err;
+    EXPECT_EQ(checkpoint({"verify", out}).code, 0) << setting;
+    const Program tephra{.path = TEPHRA_BINARY};
+    const Ran checked = tephra({"verify", "--model", out, "--self-check"});
+    EXPECT_EQ(checked.code, 0) << setting << checked.out << checked.err;
+  }
+}
+
+TEST(VerifyAttention, NeedsNoModel) {
+  const Program tephra{.path = TEPHRA_BINARY};
+  const std::string file = kGolden + "/attention/attention-mla.safetensors";
+  const Ran ran = tephra({"verify", "--golden", file, "--json"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(json_of(ran).find("checks")->array().size(), 4u);
+  EXPECT_EQ(tephra({"verify", "--golden", file, "--dtype", "bf16"}).code, 2);
+  const Ran both = tephra({"verify", "--golden", file, "--model", kGolden + "/zaya-tiny"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_NE(both.err.find("holds its weights; leave out --model"), std::string::npos) << both.err;
+  const Ran none = tephra({"verify", "--self-check"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("expected --model DIR, got none"), std::string::npos) << none.err;
+}
+
 TEST(CheckpointInspect, ShowsFilesOfAFolderAndTensorsOfAnyFile) {
   const Json wide = json_of(checkpoint({"inspect", kGolden + "/zaya-tiny-wide", "--json"}));
   EXPECT_EQ(wide.find("files")->array().size(), 6u);
