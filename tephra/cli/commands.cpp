@@ -12,6 +12,7 @@ Command checkpoint_inspect_command();
 Command checkpoint_random_command();
 Command checkpoint_verify_command();
 Command data_environments_command();
+Command data_tokenize_command();
 Command doctor_command();
 Command generate_command();
 Command tokenizer_check_command();
@@ -38,6 +39,7 @@ std::vector<Command> all_commands() {
       grouped("Models", checkpoint_import_command()),
       grouped("Models", checkpoint_export_command()),
       grouped("Models", checkpoint_random_command()),
+      grouped("Data", data_tokenize_command()),
       grouped("Data", data_environments_command()),
       grouped("Text", tokenizer_encode_command()),
       grouped("Text", tokenizer_decode_command()),

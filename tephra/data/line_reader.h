@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lines of a text file, compressed or not, one at a time in bounded memory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tephra/io/byte_reader.h"
+
+namespace tephra {
+
+class LineReader {
+ public:
+  // A longer line is Fault::data.
+  explicit LineReader(const Path& path, size_t max_line_bytes = size_t{1} << 30);
+
+  // Without its newline (or carriage return and newline); valid until the next call. False at the
+  // end. A last line without newline counts.
+  bool next(std::string_view& line);
+
+  int64_t line_number() const { return line_number_; }  // of the last line, from 1
+  int64_t file_bytes() const { return reader_->file_bytes(); }
+  std::string where() const;  // "corpus.jsonl:17"
+
+ private:
+  bool refill();
+
+  Path path_;
+  size_t max_line_bytes_;
+  std::unique_ptr<ByteReader> reader_;
+  std::string buffer_;
+  size_t begin_ = 0;    // of the line that comes next
+  size_t scanned_ = 0;  // no newline before this
+  int64_t line_number_ = 0;
+};
+
+// A whole file; longer than `max_bytes` is Fault::data.
+std::string read_decompressed(const Path& path, size_t max_bytes);
+
+}  // namespace tephra

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/data/tokenize.h"
+
+#include <future>
+
+#include "tephra/base/error.h"
+#include "tephra/base/parallel.h"
+#include "tephra/base/progress.h"
+#include "tephra/base/signals.h"
+#include "tephra/base/text.h"
+#include "tephra/data/encoder_pool.h"
+#include "tephra/data/json_line.h"
+#include "tephra/data/text_records.h"
+#include "tephra/io/token_shard.h"
+
+namespace tephra {
+namespace {
+
+// Two windows are in memory: one is read while the other is encoded. Their size, and the grain of
+// the work, do not depend on the number of threads.
+constexpr size_t kWindowBytes = size_t{16} << 20;
+constexpr int64_t kGrain = 64;  // records
+
+// What became of a record.
+struct Encoded {
+  std::vector<int32_t> tokens;
+  int64_t text_bytes = 0;
+  std::string bad;  // what is wrong with it
+};
+
+class RecordEncoder {
+ public:
+  RecordEncoder(const Tokenizer& tokenizer, const TokenizeOptions& options)
+      : options_(options), encoders_(tokenizer) {
+    if (options.append_eos) eos_ = end_token(tokenizer);
+    if (options.prepend_bos) {
+      require(tokenizer.bos().has_value(), "the tokenizer names no token that begins a text");
+      bos_ = *tokenizer.bos();
+    }
+  }
+
+  std::vector<Encoded> encode(const std::vector<TextRecord>& records) {
+    std::vector<Encoded> results(records.size());
+    parallel_for(static_cast<int64_t>(records.size()), kGrain, [&](int64_t begin, int64_t end) {
+      JsonLine parser;
+      encoders_.use([&](Encoder& encoder) {
+        for (int64_t i = begin; i < end; ++i) {
+          const auto at = static_cast<size_t>(i);
+          encode_one(records[at], parser, encoder, results[at]);
+        }
+      });
+    });
+    return results;
+  }
+
+ private:
+  void encode_one(const TextRecord& record, JsonLine& parser, Encoder& encoder, Encoded& result) {
+    std::string_view text = record.text;
+    try {
+      if (record.json && trim(text).empty()) return;  // a blank line between objects
+      if (record.json) text = parser.string_field(text, options_.text_field);
+      require_data(is_utf8(text), "expected UTF-8 text, got other bytes");
+    } catch (const Error& error) {
+      result.bad = error.what();
+      return;
+    }
+    if (text.empty()) return;
+    if (options_.prepend_bos) result.tokens.push_back(bos_);
+    encoder.encode(text, result.tokens);
+    if (options_.append_eos) result.tokens.push_back(eos_);
+    result.text_bytes = static_cast<int64_t>(text.size());
+  }
+
+  const TokenizeOptions& options_;
+  EncoderPool encoders_;
+  int32_t bos_ = 0, eos_ = 0;
+};
+
+void write_results(const std::vector<TextRecord>& records, const std::vector<Encoded>& results,
+                   std::span<const Path> files, const TokenizeOptions& options,
+                   TokenShardWriter& writer, TokenizeReport& report) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Encoded& result = results[i];
+    if (!result.bad.empty()) {
+      const std::string what =
+          format("{}:{}: {}", files[records[i].file].string(), records[i].line,
+                 result.bad);
+      if (!options.skip_bad) throw Error(Fault::data, what, "--skip-bad leaves such documents out");
+      if (report.bad++ == 0) report.first_bad = what;
+    } else if (result.tokens.empty()) {
+      ++report.empty;
+    } else {
+      writer.add_document(result.tokens);
+      report.text_bytes += result.text_bytes;
+    }
+  }
+}
+
+int64_t total_bytes(std::span<const Path> files) {
+  int64_t bytes = 0;
+  for (const Path& file : files) bytes += static_cast<int64_t>(std::filesystem::file_size(file));
+  return bytes;
+}
+
+}  // namespace
+
+TokenizeReport tokenize_files(std::span<const Path> files, const Tokenizer& tokenizer,
+                              const Path& out_prefix, const TokenizeOptions& options) {
+  RecordEncoder encoder(tokenizer, options);
+  TokenShardWriter writer(out_prefix, tokenizer.vocab_size());
+  TokenizeReport report;
+  report.files = static_cast<int64_t>(files.size());
+  Progress progress("tokenize", total_bytes(files), "B");
+  TextRecords reader(files, options.split);
+  const auto read_on = [&] { return reader.next(kWindowBytes); };
+  std::vector<TextRecord> window = read_on();
+  int64_t told = 0;
+  while (!window.empty()) {
+    const int64_t read = reader.file_bytes();
+    std::future<std::vector<TextRecord>> next = std::async(std::launch::async, read_on);
+    const std::vector<Encoded> results = encoder.encode(window);
+    write_results(window, results, files, options, writer, report);
+    progress.add(read - told);
+    told = read;
+    window = next.get();
+    stop_if_interrupted();
+  }
+  report.documents = writer.documents();
+  report.tokens = writer.tokens();
+  writer.commit();
+  return report;
+}
+
+}  // namespace tephra

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// From text files to a token shard, on all threads, in bounded memory. The bytes written depend on
+// the inputs and their order only.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tephra/base/files.h"
+#include "tephra/text/tokenizer.h"
+
+namespace tephra {
+
+// What a document of a .txt file is.
+enum class TextSplit { file, line, paragraph };
+
+struct TokenizeOptions {
+  std::string text_field = "text";  // of .jsonl
+  TextSplit split = TextSplit::file;
+  bool prepend_bos = false;
+  bool append_eos = false;
+  bool skip_bad = false;  // else a bad document is an error that says file:line
+};
+
+struct TokenizeReport {
+  int64_t files = 0;
+  int64_t documents = 0;
+  int64_t tokens = 0;
+  int64_t text_bytes = 0;
+  int64_t empty = 0;  // documents without a token, left out
+  int64_t bad = 0;    // left out by skip_bad
+  std::string first_bad;
+};
+
+// The files that the inputs mean, in order: files as given; of folders, all .txt and .jsonl (.gz,
+// .zst) below them by path. Another kind of file is Fault::usage.
+std::vector<Path> text_files(std::span<const std::string> inputs);
+
+TokenizeReport tokenize_files(std::span<const Path> files, const Tokenizer& tokenizer,
+                              const Path& out_prefix, const TokenizeOptions& options);
+
+}  // namespace tephra

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only file that includes zlib and zstd.
+#include "tephra/io/byte_reader.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "tephra/base/error.h"
+
+namespace tephra {
+namespace {
+
+constexpr size_t kBufferBytes = size_t{1} << 18;
+
+class PlainReader : public ByteReader {
+ public:
+  explicit PlainReader(const Path& path) : path_(path), fd_(::open(path.c_str(), O_RDONLY)) {
+    require(fd_ >= 0, "{}: cannot be opened: {}", path.string(), std::strerror(errno));
+    ::posix_fadvise(fd_, 0, 0, POSIX_FADV_SEQUENTIAL);
+  }
+  ~PlainReader() override { ::close(fd_); }
+  PlainReader(const PlainReader&) = delete;
+  PlainReader& operator=(const PlainReader&) = delete;
+
+  size_t read(std::span<char> out) override {
+    size_t filled = 0;
+    while (filled < out.size()) {
+      const ssize_t got = ::read(fd_, out.data() + filled, out.size() - filled);
+      if (got < 0 && errno == EINTR) continue;
+      require_data(got >= 0, "{}: cannot be read: {}", path_.string(), std::strerror(errno));
+      if (got == 0) break;
+      filled += static_cast<size_t>(got);
+    }
+    file_bytes_ += static_cast<int64_t>(filled);
+    return filled;
+  }
+  int64_t file_bytes() const override { return file_bytes_; }
+  const Path& path() const { return path_; }
+
+ private:
+  Path path_;
+  int fd_;
+  int64_t file_bytes_ = 0;
+};
+
+// Compressed input, refilled when it is used up.
+class Compressed {
+ public:
+  explicit Compressed(const Path& path) : file_(path), buffer_(kBufferBytes) {}
+
+  // What is not used yet; empty at the end of the file.
+  std::span<char> rest() {
+    if (used_ == filled_) {
+      filled_ = file_.read(buffer_);
+      used_ = 0;
+    }
+    return std::span(buffer_).subspan(used_, filled_ - used_);
+  }
+  void use(size_t bytes) { used_ += bytes; }
+  int64_t file_bytes() const { return file_.file_bytes(); }
+  std::string where() const { return file_.path().string(); }
+
+ private:
+  PlainReader file_;
+  std::vector<char> buffer_;
+  size_t used_ = 0, filled_ = 0;
+};
+
+class GzipReader : public ByteReader {
+ public:
+  explicit GzipReader(const Path& path) : input_(path) {
+    constexpr int kGzip = 16;  // with header and checksum, as RFC 1952 has them
+    TEPHRA_ASSERT(inflateInit2(&state_, kGzip + MAX_WBITS) == Z_OK, "zlib starts");
+  }
+  ~GzipReader() override { inflateEnd(&state_); }
+  GzipReader(const GzipReader&) = delete;
+  GzipReader& operator=(const GzipReader&) = delete;
+
+  size_t read(std::span<char> out) override {
+    out = out.first(std::min(out.size(), size_t{1} << 30));  // zlib counts in 32 bits
+    size_t filled = 0;
+    while (filled < out.size()) {
+      const std::span<char> rest = input_.rest();
+      if (rest.empty()) break;
+      const size_t got = inflate_some(rest, out.subspan(filled));
+      filled += got;
+    }
+    require_data(filled > 0 || !inside_, "{}: ends within compressed data; the file is cut off",
+                 input_.where());
+    return filled;
+  }
+  int64_t file_bytes() const override { return input_.file_bytes(); }
+
+ private:
+  size_t inflate_some(std::span<char> from, std::span<char> to) {
+    state_.next_in = reinterpret_cast<Bytef*>(from.data());
+    state_.avail_in = static_cast<uInt>(from.size());
+    state_.next_out = reinterpret_cast<Bytef*>(to.data());
+    state_.avail_out = static_cast<uInt>(to.size());
+    inside_ = true;
+    const int code = ::inflate(&state_, Z_NO_FLUSH);
+    require_data(code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR, "{}: is damaged: {}",
+                 input_.where(), state_.msg ? state_.msg : "not gzip data");
+    if (code == Z_STREAM_END) {
+      inside_ = false;
+      inflateReset(&state_);  // another member may follow
+    }
+    input_.use(from.size() - state_.avail_in);
+    return to.size() - state_.avail_out;
+  }
+
+  Compressed input_;
+  z_stream state_{};
+  bool inside_ = false;  // a member
+};
+
+class ZstdReader : public ByteReader {
+ public:
+  explicit ZstdReader(const Path& path) : input_(path), state_(ZSTD_createDStream()) {
+    TEPHRA_ASSERT(state_ != nullptr, "zstd starts");
+  }
+  ~ZstdReader() override { ZSTD_freeDStream(state_); }
+  ZstdReader(const ZstdReader&) = delete;
+  ZstdReader& operator=(const ZstdReader&) = delete;
+
+  size_t read(std::span<char> out) override {
+    ZSTD_outBuffer to{out.data(), out.size(), 0};
+    while (to.pos < to.size) {
+      const std::span<char> rest = input_.rest();
+      ZSTD_inBuffer from{rest.data(), rest.size(), 0};
+      const size_t before = to.pos;
+      const size_t code = ZSTD_decompressStream(state_, &to, &from);
+      require_data(!ZSTD_isError(code), "{}: is damaged: {}", input_.where(),
+                   ZSTD_getErrorName(code));
+      input_.use(from.pos);
+      if (from.pos > 0 || to.pos > before) inside_ = code != 0;
+      if (rest.empty() && to.pos == before) break;  // nothing comes any more
+    }
+    require_data(to.pos > 0 || !inside_, "{}: ends within compressed data; the file is cut off",
+                 input_.where());
+    return to.pos;
+  }
+  int64_t file_bytes() const override { return input_.file_bytes(); }
+
+ private:
+  Compressed input_;
+  ZSTD_DStream* state_;
+  bool inside_ = false;  // a frame
+};
+
+}  // namespace
+
+std::unique_ptr<ByteReader> ByteReader::open(const Path& path) {
+  require(!std::filesystem::is_directory(path), "{}: is a folder; expected a file", path.string());
+  if (path.extension() == ".gz") return std::make_unique<GzipReader>(path);
+  if (path.extension() == ".zst") return std::make_unique<ZstdReader>(path);
+  return std::make_unique<PlainReader>(path);
+}
+
+Path without_compression(const Path& path) {
+  if (path.extension() != ".gz" && path.extension() != ".zst") return path;
+  return Path(path).replace_extension();
+}
+
+}  // namespace tephra

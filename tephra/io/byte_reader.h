@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes of a file from front to back, decompressed by the ending of its name: .gz (also several
+// members), .zst (also several frames), anything else as it is.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "tephra/base/files.h"
+
+namespace tephra {
+
+class ByteReader {
+ public:
+  // Fault::usage when the file cannot be opened.
+  static std::unique_ptr<ByteReader> open(const Path& path);
+  virtual ~ByteReader() = default;
+
+  // Fills `out` as far as there is something; 0 at the end. Damaged content is Fault::data.
+  virtual size_t read(std::span<char> out) = 0;
+
+  // Bytes of the file read so far, compressed as they are: how far the reading is.
+  virtual int64_t file_bytes() const = 0;
+};
+
+// The path without .gz or .zst.
+Path without_compression(const Path& path);
+
+}  // namespace tephra
