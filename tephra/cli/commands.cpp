@@ -15,6 +15,7 @@ Command data_environments_command();
 Command data_tokenize_command();
 Command doctor_command();
 Command generate_command();
+Command report_command();
 Command tokenizer_check_command();
 Command tokenizer_decode_command();
 Command tokenizer_encode_command();
@@ -39,6 +40,7 @@ std::vector<Command> all_commands() {
       grouped("Models", checkpoint_import_command()),
       grouped("Models", checkpoint_export_command()),
       grouped("Models", checkpoint_random_command()),
+      grouped("Training", report_command()),
       grouped("Data", data_tokenize_command()),
       grouped("Data", data_environments_command()),
       grouped("Text", tokenizer_encode_command()),

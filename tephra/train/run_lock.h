@@ -3,6 +3,9 @@
 // process, however that ends: there are no stale locks.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "tephra/base/files.h"
 
 namespace tephra {
@@ -23,5 +26,8 @@ class RunLock {
   Path run_dir_;
   int fd_ = -1;
 };
+
+// "process P on H" while a process has the folder; asking does not disturb it.
+std::optional<std::string> run_owner(const Path& run_dir);
 
 }  // namespace tephra

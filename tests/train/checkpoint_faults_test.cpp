@@ -242,7 +242,10 @@ TEST(RunLock, HasOneOwnerWhoIsNamedAndEndsWithIt) {
     EXPECT_EQ(error.what(), (run / "new/run").string() + ": the run folder is in use by process " +
                                 std::to_string(::getpid()) + " on " + host_name());
   }
+  EXPECT_EQ(run_owner(run / "new/run"), std::nullopt);
   const RunLock free(run / "new/run");
+  EXPECT_EQ(run_owner(run / "new/run"), format("process {} on {}", ::getpid(), host_name()));
+  EXPECT_EQ(run_owner(run / "elsewhere"), std::nullopt);
 }
 
 TEST(RunLock, OfAKilledProcessIsFree) {
