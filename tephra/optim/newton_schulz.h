@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Newton-Schulz iteration of Muon (Jordan et al., 2024): pulls every singular value of X
 // towards
-// 1. With A = X X^T, one step is X <- a X + (b A + c A^2) X. A and A^2 are symmetric: only blocks
-// on and above the diagonal are computed, the rest is mirrored. X with more rows than columns
-// iterates on the other side, A = X^T X and X <- a X + X (b A + c A^2), which is the same without a
-// transpose.
+// 1. With A = X^T X, one step is X <- a X + X (b A + c A^2). A and A^2 are symmetric: only blocks
+// on and above the diagonal are computed, the rest is mirrored. X with fewer rows than columns is
+// transposed first and back at the end: A is always the smaller square.
 #pragma once
 
 #include "tephra/core/tensor.h"
@@ -57,6 +56,21 @@ struct Polynomial {
 };
 void finish_polynomial(const SquareBlock<float>& block, const Polynomial<float>& polynomial);
 void finish_polynomial(const SquareBlock<double>& block, const Polynomial<double>& polynomial);
+
+// Every element of rows x cols to the nearest bf16.
+void round_to_bf16(float* x, int64_t ld, int64_t rows, int64_t cols);
+void round_to_bf16(double* x, int64_t ld, int64_t rows, int64_t cols);
+
+// to[j][i] = from[i][j]
+template <class T>
+struct Transpose {
+  const T* from;
+  int64_t from_ld, rows, cols;
+  T* to;
+  int64_t to_ld;
+};
+void transpose(const Transpose<float>& block);
+void transpose(const Transpose<double>& block);
 
 }  // namespace kernel
 
