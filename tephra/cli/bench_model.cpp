@@ -66,7 +66,9 @@ OpBench step_bench(int64_t tokens) {
 OpSpec model_bench_spec() {
   return {.name = "model",
           .cases = {},
-          .benches = {step_bench(1024), step_bench(2048), step_bench(4096)}};
+          .benches = {step_bench(1024), step_bench(kBenchModelTokens), step_bench(4096)}};
 }
+
+std::vector<ParameterSpec> bench_model_parameters() { return zaya1::parameters(bench_config()); }
 
 }  // namespace tephra

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tephra/autograd/parameter.h"
 #include "tephra/device/ceilings.h"
 #include "tephra/ops/op_spec.h"
 
@@ -39,5 +40,8 @@ std::vector<BenchRow> bench_ops(const std::vector<OpSpec>& specs, const BenchOpt
 
 // A forward and backward pass of the whole model as one more spec, named "model".
 OpSpec model_bench_spec();
+// The parameters of that model, and the tokens of its middle bench.
+std::vector<ParameterSpec> bench_model_parameters();
+inline constexpr int64_t kBenchModelTokens = 2048;
 
 }  // namespace tephra

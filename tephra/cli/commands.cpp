@@ -5,6 +5,7 @@
 namespace tephra {
 
 Command bench_ops_command();
+Command bench_optimizer_command();
 Command bench_tokenizer_command();
 Command checkpoint_export_command();
 Command checkpoint_import_command();
@@ -49,6 +50,7 @@ std::vector<Command> all_commands() {
       grouped("Text", tokenizer_train_command()),
       grouped("This machine", doctor_command()),
       grouped("This machine", bench_ops_command()),
+      grouped("This machine", bench_optimizer_command()),
       grouped("This machine", bench_tokenizer_command()),
   };
 }
