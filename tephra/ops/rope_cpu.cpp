@@ -32,19 +32,26 @@ HWY_INLINE void turn_halves(const T* x, T* y, const acc_t<T>* cosines, int64_t h
   });
 }
 
+// What each element of neighbouring pairs is multiplied by, and what the other one of its pair.
+template <class Acc>
+void spread(const Acc* cosines, int64_t half, Acc sign, Acc* own, Acc* other) {
+  for (int64_t i = 0; i < half; ++i) {
+    own[2 * i] = own[2 * i + 1] = cosines[i];
+    other[2 * i] = -sign * cosines[half + i];
+    other[2 * i + 1] = sign * cosines[half + i];
+  }
+}
+
 // Pairs (2i, 2i + 1).
 template <class T>
-HWY_INLINE void turn_neighbours(const T* x, T* y, const acc_t<T>* cosines, int64_t half,
-                                acc_t<T> sign, bool add) {
-  using Acc = acc_t<T>;
-  for (int64_t i = 0; i < half; ++i) {
-    const Acc cos = cosines[i], sin = cosines[half + i] * sign;
-    const Acc a = static_cast<Acc>(x[2 * i]), b = static_cast<Acc>(x[2 * i + 1]);
-    const Acc c = add ? static_cast<Acc>(y[2 * i]) : Acc(0);
-    const Acc d = add ? static_cast<Acc>(y[2 * i + 1]) : Acc(0);
-    y[2 * i] = static_cast<T>(c + (a * cos - b * sin));
-    y[2 * i + 1] = static_cast<T>(d + (a * sin + b * cos));
-  }
+HWY_INLINE void turn_neighbours(const T* x, T* y, const acc_t<T>* own, const acc_t<T>* other,
+                                int64_t count, bool add) {
+  for_each_vector<T>(count, [&](int64_t i, int64_t n) HWY_ATTR {
+    const auto v = load_up_to(x + i, n);
+    const auto swapped = hn::Reverse2(Tag<T>(), v);
+    const auto kept = hn::Mul(v, load_up_to(own + i, n));
+    write_up_to(y + i, hn::MulAdd(swapped, load_up_to(other + i, n), kept), n, add);
+  });
 }
 
 // Rows [begin, end). `sign` is that of the angle.
@@ -59,15 +66,17 @@ void rotate_rows(const Rope& k, const cpu::RotaryTable<acc_t<T>>& table, acc_t<T
     for_each_vector<T>(count, [&](int64_t i, int64_t n)
                                   HWY_ATTR { write_up_to(y + i, load_up_to(x + i, n), n, add); });
   };
-  std::vector<Acc> scratch(static_cast<size_t>(form.rotary_dim));
+  std::vector<Acc> scratch(static_cast<size_t>(3 * form.rotary_dim));
+  Acc *own = scratch.data() + form.rotary_dim, *other = own + form.rotary_dim;
   for (int64_t r = begin; r < end; ++r) {
     const Acc* cosines = table.row(k.position_N.data<int32_t>()[r], scratch.data());
+    if (form.interleaved) spread(cosines, half, sign, own, other);
     for (int64_t at = 0; at < k.x.cols(); at += form.head_dim) {
       const T* x = k.x.row<T>(r) + at;
       T* y = k.y.grad.row<T>(r) + at;
       pass(x, y, form.first);
       if (form.interleaved) {
-        turn_neighbours<T>(x + form.first, y + form.first, cosines, half, sign, add);
+        turn_neighbours<T>(x + form.first, y + form.first, own, other, form.rotary_dim, add);
       } else {
         turn_halves<T>(x + form.first, y + form.first, cosines, half, sign, add);
       }

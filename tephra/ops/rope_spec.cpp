@@ -71,17 +71,17 @@ OpCase strided_case() {
   return c;
 }
 
-OpBench bench() {
-  constexpr int64_t kN = 32768, kHeads = 10, kD = 128;
-  constexpr double kBytes = double(kN) * kHeads * kD * 4;
-  const OpCase c = rope_case("", kHeads, heads(kD, kD / 2, 5e6), positions(kN, 4096));
-  return {.name = "32768 x 10 heads of 128",
+OpBench bench(const std::string& name, const Heads& h) {
+  constexpr int64_t kN = 32768, kHeads = 10;
+  const double bytes = double(kN) * kHeads * double(h.head_dim) * 4;
+  const OpCase c = rope_case("", kHeads, h, positions(kN, 4096));
+  return {.name = name,
           .inputs = c.inputs,
           .run = c.run,
-          .forward_read_bytes = kBytes,
-          .forward_write_bytes = kBytes,
-          .backward_read_bytes = kBytes,
-          .backward_write_bytes = kBytes};
+          .forward_read_bytes = bytes,
+          .forward_write_bytes = bytes,
+          .backward_read_bytes = bytes,
+          .backward_write_bytes = bytes};
 }
 
 }  // namespace
@@ -101,7 +101,8 @@ OpSpec rope_spec() {
                           positions(300, 70)),
                 rope_case("neighbours, the whole head", 1, interleaved(22, 22, 0),
                           positions(7, 7))},
-      .benches = {bench()},
+      .benches = {bench("32768 x 10 heads of 128", heads(128, 64, 5e6)),
+                  bench("32768 x 10 heads of 128 + 64, neighbours", interleaved(192, 64, 128))},
   };
 }
 

@@ -82,6 +82,12 @@ TEST(CheckpointRandom, MakesEveryKindOfModel) {
     const Program tephra{.path = TEPHRA_BINARY};
     const Ran checked = tephra({"verify", "--model", out, "--self-check"});
     EXPECT_EQ(checked.code, 0) << setting << checked.out << checked.err;
+    const std::string again = (scratch / "again").string();
+    const Ran exported = checkpoint({"export", "--from", out, "--to", again, "--force"});
+    ASSERT_EQ(exported.code, 0) << setting << exported.err;
+    for (const char* file : {"/config.json", "/model.safetensors"}) {
+      EXPECT_EQ(read_file(again + file), read_file(out + file)) << setting;
+    }
   }
 }
 

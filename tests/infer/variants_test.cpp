@@ -203,6 +203,24 @@ TEST_P(Variants, StartsAnewWithEachDocument) {
   }
 }
 
+// Padding at the left changes nothing but where a projection's bias speaks for the padded tokens:
+// then CCA's convolutions hear it.
+TEST_P(Variants, TakesPaddingForSilence) {
+  const Json config = config_of(GetParam());
+  const bool cca = !config.find("attention_type");
+  if (cca && config.find("attention_bias")) return;
+  const auto model = load({.dtype = DType::f64});
+  const NoGrad no_grad;
+  constexpr int64_t kTokens = 14, kPadding = 5;
+  Tensor mask = full({2, kTokens}, DType::i64, 1);
+  for (int64_t i = 0; i < kPadding; ++i) mask.set(kTokens + i, 0);
+  const Tensor padded = model->forward(ids_of(2 * kTokens), Segments::padded(mask));
+  const Tensor alone = model->forward(ids_of(kTokens - kPadding, kTokens + kPadding),
+                                      Segments::batch(1, kTokens - kPadding));
+  const Tensor same = padded.slice_rows(kTokens + kPadding, 2 * kTokens);
+  for (int64_t i = 0; i < alone.numel(); ++i) ASSERT_NEAR(same.at(i), alone.at(i), 1e-12) << i;
+}
+
 TEST_P(Variants, GivesTheSameBitsOnAnyNumberOfThreadsAndRecomputed) {
   const auto model = load({.with_gradients = true});
   const Tensor ids = ids_of(60);
