@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tephra/base/error.h"
+#include "tephra/data/conversation_source.h"
 #include "tephra/data/environment_source.h"
 #include "tephra/data/shard_source.h"
 
@@ -11,10 +12,12 @@ namespace tephra {
 
 void SourceConfig::fields(ConfigFields& f) {
   f.read("name", name, "what mixtures call it", {.required = true});
-  f.read("kind", kind, "where its tokens come from", {.choices = {"shards", "environments"}});
-  f.read("paths", paths, "of shards: prefixes, or folders with .idx files");
-  f.check(kind != "shards" || !paths.empty(), "paths", "a source of shards needs at least one");
-  f.check(kind == "shards" || paths.empty(), "paths", "is for sources of shards");
+  f.read("kind", kind, "where its tokens come from",
+         {.choices = {"shards", "environments", "conversations"}});
+  f.read("paths", paths,
+         "of shards: prefixes, or folders with .idx files; of conversations: .jsonl files");
+  f.check(kind == "environments" || !paths.empty(), "paths", "a source of " + kind + " needs one");
+  f.check(kind != "environments" || paths.empty(), "paths", "environments read no files");
   f.read("environments", environments, "of environments: which kinds; none means all");
   f.check(kind == "environments" || environments.empty(), "environments",
           "is for sources of environments");
@@ -43,6 +46,37 @@ std::vector<std::shared_ptr<const TokenShard>> open_shards(std::span<const std::
   return shards;
 }
 
+namespace {
+
+std::shared_ptr<const TokenSource> open_conversations(const SourceConfig& config,
+                                                      const SourceSetting& setting) {
+  std::vector<Conversation> conversations;
+  for (const std::string& path : config.paths) {
+    for (Conversation& c : read_conversations(path)) conversations.push_back(std::move(c));
+  }
+  return std::make_shared<ConversationSource>(config.name, std::move(conversations), setting.render,
+                                              setting.tokenizer, setting.seed);
+}
+
+std::shared_ptr<const TokenSource> open_source(const SourceConfig& config,
+                                               const SourceSetting& setting) {
+  if (config.kind == "shards") {
+    return std::make_shared<ShardSource>(config.name, open_shards(config.paths), setting.vocab_size,
+                                         setting.seed);
+  }
+  require(setting.tokenizer != nullptr, "source '{}': {} need a tokenizer", config.name,
+          config.kind);
+  require(setting.tokenizer->vocab_size() <= setting.vocab_size,
+          "source '{}': the tokenizer has {} ids, the model {}", config.name,
+          setting.tokenizer->vocab_size(), setting.vocab_size);
+  if (config.kind == "conversations") return open_conversations(config, setting);
+  const EnvironmentOptions options{config.environments, config.min_level, config.max_level,
+                                   config.loss_on_prompts, Split::train};
+  return std::make_shared<EnvironmentSource>(config.name, options, setting.tokenizer, setting.seed);
+}
+
+}  // namespace
+
 std::vector<std::shared_ptr<const TokenSource>> open_sources(std::span<const SourceConfig> configs,
                                                              const SourceSetting& setting) {
   std::vector<std::shared_ptr<const TokenSource>> sources;
@@ -50,20 +84,7 @@ std::vector<std::shared_ptr<const TokenSource>> open_sources(std::span<const Sou
     const bool known = std::any_of(sources.begin(), sources.end(),
                                    [&](const auto& s) { return s->name() == config.name; });
     require(!known, "two data sources have the name '{}'", config.name);
-    if (config.kind == "shards") {
-      sources.push_back(std::make_shared<ShardSource>(config.name, open_shards(config.paths),
-                                                      setting.vocab_size, setting.seed));
-      continue;
-    }
-    require(setting.tokenizer != nullptr, "source '{}': environments need a tokenizer",
-            config.name);
-    require(setting.tokenizer->vocab_size() <= setting.vocab_size,
-            "source '{}': the tokenizer has {} ids, the model {}", config.name,
-            setting.tokenizer->vocab_size(), setting.vocab_size);
-    const EnvironmentOptions options{config.environments, config.min_level, config.max_level,
-                                     config.loss_on_prompts, Split::train};
-    sources.push_back(
-        std::make_shared<EnvironmentSource>(config.name, options, setting.tokenizer, setting.seed));
+    sources.push_back(open_source(config, setting));
   }
   return sources;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tephra/base/config.h"
+#include "tephra/data/conversation.h"
 #include "tephra/data/token_source.h"
 #include "tephra/io/token_shard.h"
 #include "tephra/text/tokenizer.h"
@@ -31,6 +32,7 @@ struct SourceSetting {
   std::shared_ptr<const Tokenizer> tokenizer;  // null: there is none; shards do not need it
   int64_t vocab_size = 0;                      // of the model
   uint64_t seed = 0;
+  ChatRenderer render = chatml_pieces;  // of conversations
 };
 
 std::vector<std::shared_ptr<const TokenSource>> open_sources(std::span<const SourceConfig> configs,

@@ -83,8 +83,7 @@ void write_results(const std::vector<TextRecord>& records, const std::vector<Enc
     const Encoded& result = results[i];
     if (!result.bad.empty()) {
       const std::string what =
-          format("{}:{}: {}", files[records[i].file].string(), records[i].line,
-                 result.bad);
+          format("{}:{}: {}", files[records[i].file].string(), records[i].line, result.bad);
       if (!options.skip_bad) throw Error(Fault::data, what, "--skip-bad leaves such documents out");
       if (report.bad++ == 0) report.first_bad = what;
     } else if (result.tokens.empty()) {

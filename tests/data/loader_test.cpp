@@ -210,7 +210,7 @@ TEST(SourceConfig, SaysWhatIsWrong) {
     return std::string(error_of([&] { ConfigFile::parse(text, "a.toml").load(list); }).what());
   };
   EXPECT_EQ(load("[[sources]]\nname = \"x\""),
-            "a.toml:1: key 'sources[0].paths': a source of shards needs at least one");
+            "a.toml:1: key 'sources[0].paths': a source of shards needs one");
   EXPECT_EQ(load("[[sources]]\nname = \"x\"\nkind = \"environments\"\nmin_level = 9"),
             "a.toml:1: key 'sources[0].max_level': is below min_level");
 }
