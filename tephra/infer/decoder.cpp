@@ -97,6 +97,24 @@ Tensor Decoder::advance(const std::vector<int32_t>& tokens) {
   return advance(std::span(&tokens, 1));
 }
 
+void Decoder::forget(std::span<const int64_t> sequences) {
+  if (sequences.empty()) return;
+  for (const int64_t i : sequences) {
+    require(i >= 0 && i < this->sequences(), "decoder: expected a sequence in [0, {}), got {}",
+            this->sequences(), i);
+  }
+  line_.clear();
+  for (LayerState& layer : decoding_.layers) {
+    for (Tensor* fixed : {&layer.conv, &layer.value}) {
+      if (fixed->numel() == 0) continue;
+      if (!fixed->sole_owner()) *fixed = clone(*fixed);  // a snapshot keeps what it saw
+      const int64_t rows = fixed->rows() / this->sequences();
+      for (const int64_t i : sequences) fill(fixed->slice_rows(i * rows, (i + 1) * rows), 0);
+    }
+  }
+  for (const int64_t i : sequences) lengths_[static_cast<size_t>(i)] = 0;
+}
+
 Decoder::Snapshot Decoder::snapshot() {
   static std::atomic<uint64_t> next_id{1};
   Snapshot s{.id = next_id++, .lengths = lengths_, .fixed = {}};

@@ -25,6 +25,10 @@ class Decoder {
   // The same for a single sequence.
   Tensor advance(const std::vector<int32_t>& tokens);
 
+  // Empties these sequences, so that others can take their places. Their keys and values go, so no
+  // snapshot taken before can be restored.
+  void forget(std::span<const int64_t> sequences);
+
   // Where the batch stood. Cheap: fixed state is replaced, never overwritten, and keys and values
   // before the remembered lengths stay as they are until the decoder is rolled back before them.
   struct Snapshot {
