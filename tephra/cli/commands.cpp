@@ -15,6 +15,7 @@ Command checkpoint_verify_command();
 Command data_environments_command();
 Command data_tokenize_command();
 Command doctor_command();
+Command eval_command();
 Command generate_command();
 Command report_command();
 Command tokenizer_check_command();
@@ -35,6 +36,7 @@ Command grouped(const char* group, Command command) {
 std::vector<Command> all_commands() {
   return {
       grouped("Models", generate_command()),
+      grouped("Models", eval_command()),
       grouped("Models", verify_command()),
       grouped("Models", checkpoint_inspect_command()),
       grouped("Models", checkpoint_verify_command()),

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+
+#include "tephra/base/error.h"
+#include "tephra/base/log.h"
+#include "tephra/base/progress.h"
+#include "tephra/base/signals.h"
+#include "tephra/cli/command.h"
+#include "tephra/cli/output.h"
+#include "tephra/eval/report.h"
+
+namespace tephra {
+namespace {
+
+struct Options {
+  std::string model;
+  std::optional<std::string> environments;
+  int64_t samples = 100;
+  std::string split = "held_out";
+  std::vector<std::string> text;
+  int64_t window = 0;
+  int64_t stride = 0;
+  std::vector<std::string> questions;
+  std::string match = "numeric";
+  double tolerance = 1e-6;
+  std::optional<std::string> prompt_template;
+  int64_t n = 1;
+  std::vector<int64_t> k;
+  Sampling sampling;
+  int64_t seed = 0;
+  std::vector<std::string> stop;
+  std::optional<int64_t> max_new_tokens;
+  int64_t show = 0;
+  std::optional<std::string> out;
+  int64_t batch = 128;
+  std::string dtype = "f32";
+  std::string device = "cpu";
+  bool json = false;
+};
+
+void describe_tasks(Flags& flags, Options& o) {
+  flags.add("--environments LIST", o.environments,
+            "built-in tasks by kind and level: addition:1-3,sorting:2; all:1 is every kind");
+  flags.add("--samples", o.samples, "different tasks of each kind and level").range(1, 1e9);
+  flags.add("--split", o.split, "which tasks: held_out ones are in no training data")
+      .choices({"held_out", "train"});
+  flags.add("--text FILE", o.text, "perplexity and bits per byte of a UTF-8 text. May be repeated");
+  flags.add("--window", o.window, "tokens read together; 0: the model's limit, at most 2048")
+      .range(0, 1e9);
+  flags
+      .add("--stride", o.stride,
+           "tokens from one window to the next; each token is scored once. 0: half a window")
+      .range(0, 1e9);
+  flags.add("--questions FILE", o.questions,
+            "JSONL, a line each: {\"question\" or \"prompt\", \"answer\", optional \"id\"}. May be "
+            "repeated");
+  flags
+      .add("--match", o.match,
+           "numeric: the number in \\boxed{}, after #### or after \"answer:\", else the last one; "
+           "exact: the text there, else all of it")
+      .choices({"numeric", "exact"});
+  flags
+      .add("--tolerance", o.tolerance,
+           "relative, of numbers that are not integers; integers must agree in every digit")
+      .range(0, 1e9);
+  flags.add("--template TEXT", o.prompt_template,
+            "how a \"question\" becomes a prompt: a text with {question} in it, \\n for a newline; "
+            "without it a newline follows the question");
+}
+
+void describe(Flags& flags, Options& o) {
+  flags.add("--model DIR", o.model, "model folder with a tokenizer.json").required();
+  describe_tasks(flags, o);
+  flags.add("--n", o.n, "attempts at each task or question; avg@n is their mean").range(1, 1e6);
+  flags.add("--k", o.k, "also estimate pass@k for these k <= n; n itself when none is given");
+  flags.add("--temperature", o.sampling.temperature, "0 takes the likeliest token");
+  flags.add("--top-k", o.sampling.top_k, "keep this many of the likeliest tokens; 0 keeps all");
+  flags.add("--top-p", o.sampling.top_p, "keep the likeliest tokens up to this share of the mass");
+  flags.add("--min-p", o.sampling.min_p, "drop tokens below this share of the likeliest's mass");
+  flags.add("--seed", o.seed, "of the tasks and of the sampling").range(0, 9e18);
+  flags.add("--stop STR", o.stop, "end an answer before this text. May be repeated");
+  flags
+      .add("--max-new-tokens", o.max_new_tokens,
+           "limit of an answer; when not given, 512 for questions, and for a task twice its own "
+           "solution and 16")
+      .range(1, 1e9);
+  flags.add("--show", o.show, "print this many wrong answers of each group").range(0, 1e9);
+  flags.add("--out FILE", o.out, "write every answer as a line of JSON");
+  flags.add("--batch", o.batch, "answers side by side; changes the speed, never a result")
+      .range(1, 1e5);
+  flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
+  flags.add("--device", o.device, "cpu");
+  flags.add("--json", o.json, "one JSON document on stdout");
+  flags.example("tephra eval --model DIR --environments addition:1-3,sorting:2 --samples 200");
+  flags.example("tephra eval --model DIR --text held-out.txt --window 1024 --stride 512");
+  flags.example(
+      "tephra eval --model DIR --questions gsm8k.jsonl --template 'Q: {question}\\nA:' --stop Q:");
+  flags.example(
+      "tephra eval --model DIR --questions q.jsonl --n 16 --k 1,4,16 --temperature 0.8 --json");
+}
+
+// All that can be wrong is found before the model is loaded.
+struct Inputs {
+  std::vector<EnvironmentLevel> levels;
+  std::vector<std::pair<std::string, std::string>> texts;  // name, content
+  std::vector<std::pair<std::string, std::vector<Question>>> questions;
+  std::function<std::string(const std::string&)> render;
+  SolveOptions solve;
+  std::vector<int64_t> ks;
+};
+
+Match match_of(const Options& o) { return o.match == "exact" ? Match::exact : Match::numeric; }
+
+void warn_of_unused(const Options& o) {
+  const bool answers = o.environments || !o.questions.empty();
+  const bool sampled = o.sampling.top_k > 0 || o.sampling.top_p < 1 || o.sampling.min_p > 0;
+  if (answers && o.sampling.temperature == 0 && sampled) {
+    log_warning("--top-k, --top-p and --min-p change nothing at --temperature 0");
+  }
+  if (o.text.empty() && (o.window > 0 || o.stride > 0)) {
+    log_warning("--window and --stride change nothing without --text");
+  }
+  if (o.questions.empty() && o.prompt_template) {
+    log_warning("--template changes nothing without --questions");
+  }
+  if (!answers && (o.out || o.show > 0)) {
+    log_warning("--out and --show have nothing to say about --text");
+  }
+}
+
+Inputs read_inputs(const Options& o) {
+  require(o.environments || !o.text.empty() || !o.questions.empty(),
+          "expected --environments, --text or --questions, got none of them");
+  warn_of_unused(o);
+  Inputs in;
+  in.solve.sampling = o.sampling;
+  in.solve.sampling.seed = static_cast<uint64_t>(o.seed);
+  in.solve.samples = o.n;
+  in.solve.stop = o.stop;
+  in.solve.sequences = o.batch;
+  check_solve_options(in.solve);
+  in.ks = o.k.empty() ? std::vector<int64_t>{o.n} : o.k;
+  for (const int64_t k : in.ks) {
+    require(k >= 1 && k <= o.n, "--k: expected 1 to {}, the attempts of --n, got {}", o.n, k);
+  }
+  if (o.environments) in.levels = parse_environments(*o.environments);
+  if (o.prompt_template) in.render = prompt_template(*o.prompt_template);
+  for (const std::string& path : o.questions) {
+    in.questions.emplace_back(path, read_questions(path, match_of(o)));
+  }
+  for (const std::string& path : o.text) {
+    in.texts.emplace_back(path, read_file(path, int64_t{1} << 40));
+  }
+  return in;
+}
+
+struct Results {
+  std::vector<EnvironmentScore> environments;
+  std::vector<std::pair<std::string, Perplexity>> texts;
+  std::vector<std::pair<std::string, QuestionScore>> questions;
+};
+
+std::vector<EnvironmentScore> run_environments(const Options& o, const Inputs& in, Model& model,
+                                               const Tokenizer& tokenizer) {
+  EnvironmentEvalOptions options{.levels = in.levels,
+                                 .tasks = o.samples,
+                                 .seed = static_cast<uint64_t>(o.seed),
+                                 .split = o.split == "train" ? Split::train : Split::held_out,
+                                 .max_new_tokens = o.max_new_tokens.value_or(0),
+                                 .ks = in.ks,
+                                 .solve = in.solve};
+  const auto tasks = static_cast<int64_t>(in.levels.size()) * o.samples;
+  Progress progress("environments", tasks * o.n, "answers");
+  options.solve.on_attempt = [&] { progress.add(); };
+  std::vector<EnvironmentScore> scores = evaluate_environments(model, tokenizer, options);
+  for (const EnvironmentScore& s : scores) {
+    if (s.score.problems < o.samples) {
+      log_warning("{} has only {} different {} tasks at level {}", s.at.environment->name,
+                  s.score.problems, o.split, s.at.level);
+    }
+  }
+  return scores;
+}
+
+QuestionScore run_questions(const Options& o, const Inputs& in,
+                            const std::vector<Question>& questions, Model& model,
+                            const Tokenizer& tokenizer) {
+  QuestionOptions options{.match = match_of(o),
+                          .tolerance = o.tolerance,
+                          .max_new_tokens = o.max_new_tokens.value_or(512),
+                          .ks = in.ks,
+                          .render = in.render,
+                          .solve = in.solve};
+  Progress progress("questions", static_cast<int64_t>(questions.size()) * o.n, "answers");
+  options.solve.on_attempt = [&] { progress.add(); };
+  return evaluate_questions(model, tokenizer, questions, options);
+}
+
+Perplexity run_text(const Options& o, const std::pair<std::string, std::string>& text, Model& model,
+                    const Tokenizer& tokenizer) {
+  Progress progress(text.first, 0, "tokens");
+  return text_perplexity(model, tokenizer, text.second, text.first,
+                         {.window = o.window, .stride = o.stride, .on_scored = [&](int64_t tokens) {
+                            progress.add(tokens);
+                          }});
+}
+
+void write_answers(const Path& path, const Results& results) {
+  std::string lines;
+  for (const EnvironmentScore& s : results.environments) {
+    lines += attempts_jsonl(s.problems, [&](size_t) {
+      Json head;
+      head["kind"] = s.at.environment->name;
+      head["level"] = s.at.level;
+      return head;
+    });
+  }
+  for (const auto& [file, score] : results.questions) {
+    lines += attempts_jsonl(score.problems, [&, &score = score, &file = file](size_t i) {
+      Json head;
+      head["file"] = file;
+      head["id"] = score.ids[i];
+      return head;
+    });
+  }
+  write_file(path, lines);
+}
+
+Json to_json(const Options& o, const Results& results) {
+  Json json;
+  json["model"] = o.model;
+  json["dtype"] = o.dtype;
+  json["seed"] = o.seed;
+  json["temperature"] = o.sampling.temperature;
+  if (!results.environments.empty()) {
+    Json part = tephra::to_json(std::span(results.environments));
+    part["split"] = o.split;
+    if (o.show > 0) {
+      part["wrong"] = Json::Array{};
+      for (const EnvironmentScore& s : results.environments) {
+        const Json rows = wrong_attempts_json(s.problems, o.show);
+        for (const Json& row : rows.array()) part["wrong"].push_back(row);
+      }
+    }
+    json["environments"] = part;
+  }
+  if (!results.texts.empty()) json["text"] = Json::Array{};
+  for (const auto& [file, perplexity] : results.texts) {
+    Json part = tephra::to_json(perplexity);
+    part["file"] = file;
+    json["text"].push_back(part);
+  }
+  if (!results.questions.empty()) json["questions"] = Json::Array{};
+  for (const auto& [file, score] : results.questions) {
+    Json part = tephra::to_json(score.score);
+    part["file"] = file;
+    part["match"] = o.match;
+    if (o.show > 0) part["wrong"] = wrong_attempts_json(score.problems, o.show);
+    json["questions"].push_back(part);
+  }
+  return json;
+}
+
+void print_tables(const Options& o, const Results& results) {
+  std::string text;
+  const auto add = [&](const std::string& block) {
+    if (!block.empty()) text += (text.empty() ? "" : "\n") + block;
+  };
+  add(environment_table(results.environments));
+  if (!results.texts.empty()) add(perplexity_table(results.texts));
+  std::vector<std::pair<std::string, Score>> scores;
+  for (const auto& [file, score] : results.questions) scores.emplace_back(file, score.score);
+  add(question_table(scores));
+  for (const EnvironmentScore& s : results.environments) add(wrong_attempts(s.problems, o.show));
+  for (const auto& [file, score] : results.questions) add(wrong_attempts(score.problems, o.show));
+  std::fputs(text.c_str(), stdout);
+}
+
+int run(const Options& o) {
+  const Inputs in = read_inputs(o);
+  require_folder(o.model, "a model folder");
+  const Tokenizer tokenizer = Tokenizer::load(o.model);
+  const auto model =
+      load_model(o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device)});
+  install_signal_handlers();
+  Results results;
+  if (!in.levels.empty()) results.environments = run_environments(o, in, *model, tokenizer);
+  for (const auto& text : in.texts) {
+    results.texts.emplace_back(text.first, run_text(o, text, *model, tokenizer));
+  }
+  for (const auto& [file, questions] : in.questions) {
+    results.questions.emplace_back(file, run_questions(o, in, questions, *model, tokenizer));
+  }
+  if (o.out) write_answers(*o.out, results);
+  if (o.json) {
+    print_json(to_json(o, results));
+  } else {
+    print_tables(o, results);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command eval_command() {
+  return command<Options>("eval", "accuracy on tasks and questions, perplexity of text", describe,
+                          run);
+}
+
+}  // namespace tephra

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/eval/problem.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "tephra/base/error.h"
+#include "tephra/base/hash.h"
+#include "tephra/text/text_stream.h"
+
+namespace tephra {
+namespace {
+
+std::vector<std::vector<int32_t>> encode_prompts(const Model& model, const Tokenizer& tokenizer,
+                                                 std::span<const Problem> problems,
+                                                 AddSpecial special) {
+  std::vector<std::string_view> texts;
+  for (const Problem& p : problems) texts.push_back(p.prompt);
+  std::vector<std::vector<int32_t>> prompts = encode_batch(tokenizer, texts, special);
+  const int64_t limit = model.context_limit();
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const auto size = static_cast<int64_t>(prompts[i].size());
+    require(size > 0, "{}: expected a prompt, got nothing to begin with", problems[i].where);
+    require(size <= limit, "{}: a prompt of {} tokens does not fit the model's limit of {}",
+            problems[i].where, size, limit);
+  }
+  return prompts;
+}
+
+// The streams of a prompt's attempts are its own, wherever it stands in a file.
+uint32_t stream_of_attempt(const std::string& prompt, int64_t attempt) {
+  return static_cast<uint32_t>(xxh3(prompt)) + static_cast<uint32_t>(attempt);
+}
+
+std::vector<GenerateRequest> make_requests(const Model& model, std::span<const Problem> problems,
+                                           const std::vector<std::vector<int32_t>>& prompts,
+                                           int64_t samples) {
+  std::vector<GenerateRequest> requests;
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const int64_t room = model.context_limit() + 1 - static_cast<int64_t>(prompts[i].size());
+    for (int64_t k = 0; k < samples; ++k) {
+      requests.push_back({.prompt = prompts[i],
+                          .max_new_tokens = std::min(problems[i].max_new_tokens, room),
+                          .stream = stream_of_attempt(problems[i].prompt, k)});
+    }
+  }
+  return requests;
+}
+
+void check_vocabulary(const Model& model, const Tokenizer& tokenizer) {
+  require(tokenizer.vocab_size() <= model.tokens().vocab_size,
+          "the tokenizer has ids up to {}, the model's vocabulary ends at {}; is this its "
+          "tokenizer.json?",
+          tokenizer.vocab_size() - 1, model.tokens().vocab_size - 1);
+}
+
+// Text of a request as it grows, where stop strings must be watched for.
+class WatchedTexts {
+ public:
+  WatchedTexts(const Tokenizer& tokenizer, const std::vector<std::string>& stop, size_t count)
+      : tokenizer_(tokenizer), stop_(stop), streams_(stop.empty() ? 0 : count) {}
+
+  bool watching() const { return !streams_.empty(); }
+
+  bool add(size_t request, int32_t token) {
+    auto& [stream, text] = streams_[request];
+    if (!stream) stream.emplace(tokenizer_, stop_, DecodeOptions{.keep_special = false});
+    text += stream->add(token);
+    return !stream->stopped_by();
+  }
+
+  std::string finish(size_t request, const std::vector<int32_t>& tokens) {
+    if (!watching()) return tokenizer_.decode(tokens, {.keep_special = false});
+    auto& [stream, text] = streams_[request];
+    if (stream) text += stream->finish();
+    stream.reset();
+    return std::move(text);
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  const std::vector<std::string>& stop_;
+  std::vector<std::pair<std::optional<TextStream>, std::string>> streams_;
+};
+
+}  // namespace
+
+void check_solve_options(const SolveOptions& options) {
+  check_sampling(options.sampling);
+  require(options.samples >= 1, "expected 1 or more samples of each problem, got {}",
+          options.samples);
+  require(options.samples == 1 || options.sampling.temperature > 0,
+          "{} samples of each problem would all be the same at temperature 0; give a temperature",
+          options.samples);
+}
+
+void solve(Model& model, const Tokenizer& tokenizer, std::span<Problem> problems,
+           const SolveOptions& options, const Grader& grade) {
+  check_solve_options(options);
+  check_vocabulary(model, tokenizer);
+  const auto prompts = encode_prompts(model, tokenizer, problems, options.special);
+  const auto requests = make_requests(model, problems, prompts, options.samples);
+  const auto samples = static_cast<size_t>(options.samples);
+  for (Problem& p : problems) p.attempts.assign(samples, {});
+
+  WatchedTexts texts(tokenizer, options.stop, requests.size());
+  BatchOptions batch{
+      .sampling = options.sampling, .end_tokens = tokenizer.eos(), .sequences = options.sequences};
+  if (texts.watching()) {
+    batch.on_token = [&](size_t request, int32_t token) { return texts.add(request, token); };
+  }
+  batch.on_finish = [&](size_t request, const BatchGeneration& result) {
+    Problem& problem = problems[request / samples];
+    std::string text = texts.finish(request, result.tokens);
+    Grade graded = grade(problem, text);
+    problem.attempts[request % samples] = {.text = std::move(text),
+                                           .given = std::move(graded.given),
+                                           .tokens = static_cast<int64_t>(result.tokens.size()),
+                                           .finish = result.finish,
+                                           .right = graded.right};
+    if (options.on_attempt) options.on_attempt();
+  };
+  batch_generate(model, requests, batch);
+}
+
+}  // namespace tephra

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tephra eval` from the command line.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tephra/base/files.h"
+#include "tephra/base/json.h"
+#include "tests/support/program.h"
+#include "tests/support/scratch.h"
+
+namespace tephra {
+namespace {
+
+class EvalCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string config = std::string(TEPHRA_SOURCE_DIR) + "/tests/eval/config.json";
+    const Ran made = run({"checkpoint", "random", "--config", config, "--out", at("model")});
+    ASSERT_EQ(made.code, 0) << made.err;
+    std::filesystem::copy_file(Path(TEPHRA_GOLDEN_DIR) / "tokenizer-byte-level/tokenizer.json",
+                               scratch_ / "model/tokenizer.json");
+  }
+
+  std::string at(const std::string& name) const { return (scratch_ / name).string(); }
+  static Ran run(const std::vector<std::string>& words) {
+    return Program{.path = TEPHRA_BINARY}(words);
+  }
+  Ran eval(std::vector<std::string> more) const {
+    std::vector<std::string> words = {"eval", "--model", at("model"), "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  }
+  void expect_refused(const std::vector<std::string>& words, int code,
+                      const std::string& says) const {
+    const Ran ran = eval(words);
+    EXPECT_EQ(ran.code, code) << ran.err;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_NE(ran.err.find(says), std::string::npos) << ran.err;
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(EvalCommand, EvaluatesTasksQuestionsAndTextInOneDocument) {
+  write_file(scratch_ / "q.jsonl", "{\"question\": \"1+1?\", \"answer\": 2}\n");
+  write_file(scratch_ / "t.txt", "Some text to be foretold, with a few words more.");
+  const std::vector<std::string> words = {"--environments",
+                                          "counting:1-2,reversing",
+                                          "--samples",
+                                          "3",
+                                          "--questions",
+                                          at("q.jsonl"),
+                                          "--text",
+                                          at("t.txt"),
+                                          "--n",
+                                          "4",
+                                          "--k",
+                                          "1,4",
+                                          "--temperature",
+                                          "0.7",
+                                          "--max-new-tokens",
+                                          "8",
+                                          "--out",
+                                          at("out.jsonl"),
+                                          "--json"};
+  const Ran ran = eval(words);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json json = Json::parse(ran.out, "stdout");
+  const Json::Array& rows = json.find("environments")->find("rows")->array();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[1].find("kind")->string(), "counting");
+  EXPECT_EQ(rows[1].find("level")->integer(), 2);
+  EXPECT_EQ(rows[1].find("problems")->integer(), 3);
+  EXPECT_EQ(rows[1].find("samples")->integer(), 4);
+  const Json& text = json.find("text")->array().at(0);
+  EXPECT_EQ(text.find("bytes")->integer(), 47);  // of 48: this tokenizer begins with the text
+  EXPECT_GT(text.find("bits_per_byte")->number(), 1);
+  EXPECT_NE(json.find("questions")->array().at(0).find("pass_at")->find("4"), nullptr);
+
+  const std::string answers = read_file(scratch_ / "out.jsonl");
+  EXPECT_EQ(std::count(answers.begin(), answers.end(), '\n'), 3 * 3 * 4 + 4);
+  EXPECT_EQ(eval(words).out, ran.out);
+  EXPECT_EQ(read_file(scratch_ / "out.jsonl"), answers);
+  std::vector<std::string> narrow = words;
+  narrow.insert(narrow.end(), {"--batch", "3", "--threads", "3"});
+  EXPECT_EQ(eval(narrow).out, ran.out);
+  EXPECT_EQ(read_file(scratch_ / "out.jsonl"), answers);
+}
+
+TEST_F(EvalCommand, PrintsTablesAndWrongAnswers) {
+  write_file(scratch_ / "t.txt", "Some text to be foretold.");
+  const Ran ran = eval({"--environments", "addition:1-2", "--samples", "2", "--text", at("t.txt"),
+                        "--max-new-tokens", "4", "--show", "1"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(ran.out.starts_with("kind      level  right of  accuracy")) << ran.out;
+  EXPECT_NE(ran.out.find("bits/byte"), std::string::npos);
+  EXPECT_NE(ran.out.find("addition level 2 task 0: expected '"), std::string::npos) << ran.out;
+}
+
+TEST_F(EvalCommand, SaysWhatIsWrongBeforeItLoadsTheModel) {
+  expect_refused({}, 2, "expected --environments, --text or --questions, got none of them");
+  expect_refused({"--environments", "sortin:1"}, 2, "did you mean sorting?");
+  expect_refused({"--environments", "sorting:2-1"}, 2, "expected KIND:LEVEL or KIND:LOW-HIGH");
+  expect_refused({"--environments", "sorting", "--n", "4"}, 2,
+                 "4 samples of each problem would all be the same at temperature 0");
+  expect_refused({"--environments", "sorting", "--k", "2"}, 2,
+                 "--k: expected 1 to 1, the attempts of --n, got 2");
+  expect_refused({"--text", at("none.txt")}, 2, "none.txt");
+  expect_refused({"--questions", at("none.jsonl")}, 2, "none.jsonl");
+  write_file(scratch_ / "q.jsonl", "{\"question\": \"1+1?\", \"answer\": 2}\n{\"question\": 3}\n");
+  expect_refused({"--questions", at("q.jsonl")}, 3, "q.jsonl:2");
+  write_file(scratch_ / "t.txt", "ab\xff");
+  expect_refused({"--text", at("t.txt")}, 3, "t.txt: expected UTF-8 text, but byte 2 is none");
+  expect_refused({"--text", at("q.jsonl"), "--window", "9999"}, 2,
+                 "window: expected at most the model's limit of 2048 tokens, got 9999");
+  std::filesystem::remove(scratch_ / "model/tokenizer.json");
+  expect_refused({"--environments", "sorting"}, 2, "tokenizer.json");
+}
+
+}  // namespace
+}  // namespace tephra
