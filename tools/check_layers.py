@@ -24,7 +24,7 @@ VENDORS = {
     "oneapi/": r"tephra/device/.*",
     "omp.h": r"tephra/device/cpu/.*",
     "pcre2": r"tephra/text/regex\.cpp",
-    "utf8proc": r"(tephra/text/unicode_utf8proc|tests/text/unicode_test)\.cpp",
+    "utf8proc": r"(tephra/text/unicode_utf8proc|tephra/text/jinja_unicode|tests/text/unicode_test)\.cpp",
     "gtest/": r"tests/.*",
     "mpi.h": r"tephra/comm/.*",
     "nccl": r"tephra/comm/.*",
