@@ -104,10 +104,10 @@ RenderedChat ChatTemplate::run(const std::vector<std::pair<std::string, const Js
                                const ChatOptions& options) const {
   const Json* tools = nullptr;
   jinja::Variables values;
-  for (const auto& [name, json] : variables) {
-    if (name == "tools") tools = json;
-    std::erase_if(values, [&](const auto& known) { return known.first == name; });
-    values.emplace_back(name, from_json(*json));
+  for (const auto& variable : variables) {
+    if (variable.first == "tools") tools = variable.second;
+    std::erase_if(values, [&](const auto& known) { return known.first == variable.first; });
+    values.emplace_back(variable.first, from_json(*variable.second));
   }
   const bool use_tools = with_tools_ != nullptr && tools != nullptr && !tools->is_null();
   const Tree& tree = use_tools ? *with_tools_ : *tree_;
@@ -267,6 +267,7 @@ ChatTemplate ChatTemplate::load(const Path& folder, const std::string& name) {
   ChatTemplate made = parse(*text, where);
   const std::string* tool_use = name.empty() ? named(all, "tool_use") : nullptr;
   if (tool_use != nullptr) made.with_tools_ = parse(*tool_use, where + " (tool_use)").tree_;
+  take_tokens(made, read_json_object(folder / "special_tokens_map.json"));
   take_tokens(made, config);
   return made;
 }

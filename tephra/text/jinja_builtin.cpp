@@ -35,15 +35,15 @@ Signature signature_of(const Builtin& builtin) {
 }
 
 void place_named(Call& call, const Signature& signature,
-                 std::vector<std::pair<std::string, Value>> named) {
-  for (auto& [name, value] : named) {
+                 const std::vector<std::pair<std::string, Value>>& named) {
+  for (const auto& [name, value] : named) {
     const auto at = std::find(signature.names.begin(), signature.names.end(), name);
     const auto i = static_cast<size_t>(at - signature.names.begin());
     if (at != signature.names.end() && signature.by_name[i]) {
       if (call.has(i)) fail("'{}' is given its argument '{}' twice", call.name, name);
-      call.given[i] = std::move(value);
+      call.given[i] = value;
     } else if (signature.more_named) {
-      call.more_named.emplace_back(name, std::move(value));
+      call.more_named.emplace_back(name, value);
     } else {
       fail("'{}' has no argument named '{}'", call.name, clipped(name, 60));
     }
@@ -107,7 +107,7 @@ Value run_builtin(Runtime& runtime, const Builtin& builtin, const Value& self,
            arguments.positional.size());
     }
   }
-  place_named(call, signature, std::move(arguments.named));
+  place_named(call, signature, arguments.named);
   for (size_t i = 0; i < call.given.size(); ++i) {
     if (signature.needed[i] && !call.has(i)) {
       fail("'{}' needs the argument '{}'", builtin.name, signature.names[i]);

@@ -17,7 +17,7 @@ void Scope::set(const std::string& name, Value value) {
 }
 
 Value Evaluator::lookup(const std::string& name) {
-  for (const Scope* scope = scope_.get(); scope != nullptr; scope = scope->parent.get()) {
+  for (const Scope* scope = current_scope.get(); scope != nullptr; scope = scope->parent.get()) {
     for (const auto& [known, value] : scope->variables) {
       if (known == name) return value;
     }
@@ -31,7 +31,7 @@ Value Evaluator::lookup(const std::string& name) {
 Value Evaluator::evaluate(const Expr& e) {
   const Deeper deeper(*this);
   budget.step();
-  line_ = e.line;
+  current_line = e.line;
   switch (e.kind) {
     case ExprKind::constant:
       return e.constant;
@@ -66,7 +66,7 @@ Value Evaluator::evaluate(const Expr& e) {
     }
     case ExprKind::binary: {
       const Value left = evaluate(*e.parts[0]), right = evaluate(*e.parts[1]);
-      line_ = e.line;
+      current_line = e.line;
       return binary(e.name, left, right);
     }
     case ExprKind::concat:
@@ -147,7 +147,7 @@ Value Evaluator::evaluate_comparison(const Expr& e) {
   Value left = evaluate(*e.parts[0]);
   for (size_t i = 0; i < e.names.size(); ++i) {
     Value right = evaluate(*e.parts[i + 1]);
-    line_ = e.line;
+    current_line = e.line;
     if (!compares(e.names[i], left, right)) return false;
     left = std::move(right);
   }
@@ -180,7 +180,7 @@ Value Evaluator::evaluate_call(const Expr& e, const Value* caller) {
   const Value callee = evaluate(*e.parts[0]);
   Arguments arguments = arguments_of(e);
   if (caller != nullptr) arguments.named.emplace_back("caller", *caller);
-  line_ = e.line;
+  current_line = e.line;
   return call(callee, std::move(arguments));
 }
 
@@ -193,7 +193,7 @@ Value Evaluator::evaluate_filter(const Expr& e, const Value* input) {
     value = e.parts[0] ? evaluate(*e.parts[0]) : *input;
   }
   Arguments arguments = arguments_of(e);
-  line_ = e.line;
+  current_line = e.line;
   if (e.builtin == nullptr) return call_filter(e.name, value, std::move(arguments));
   return run_builtin(*this, *e.builtin, value, std::move(arguments));
 }
@@ -201,7 +201,7 @@ Value Evaluator::evaluate_filter(const Expr& e, const Value* input) {
 Value Evaluator::evaluate_test(const Expr& e) {
   const Value value = evaluate(*e.parts[0]);
   Arguments arguments = arguments_of(e);
-  line_ = e.line;
+  current_line = e.line;
   if (e.builtin == nullptr) return call_test(e.name, value, std::move(arguments));
   return truthy(run_builtin(*this, *e.builtin, value, std::move(arguments)));
 }

@@ -23,7 +23,7 @@ class Evaluator : public Runtime {
   using Runtime::Runtime;
 
   Value evaluate(const Expr& e);
-  int line() const { return line_; }
+  int line() const { return current_line; }
 
  protected:
   // Counts nested work; the limit is far below what the stack holds.
@@ -45,8 +45,8 @@ class Evaluator : public Runtime {
   Value evaluate_filter(const Expr& e, const Value* input);
   Value evaluate_call(const Expr& e, const Value* caller);
 
-  std::shared_ptr<Scope> scope_;
-  int line_ = 1;
+  std::shared_ptr<Scope> current_scope;
+  int current_line = 1;
 
  private:
   Arguments arguments_of(const Expr& e);

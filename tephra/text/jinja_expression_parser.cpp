@@ -133,10 +133,10 @@ ExprPtr ExpressionParser::expression() {
   while (is_name("if")) {
     const int line = next().line;
     unknown_.resize(unknown);  // the value turns out to be conditional
-    const bool outer = std::exchange(conditional_, true);
+    const bool outer = std::exchange(conditional, true);
     ExprPtr condition = either();
     ExprPtr otherwise = skip_name("else") ? expression() : nullptr;
-    conditional_ = outer;
+    conditional = outer;
     value = make(ExprKind::condition, line, std::move(value), std::move(condition),
                  std::move(otherwise));
   }
@@ -255,7 +255,7 @@ ExprPtr ExpressionParser::primary() {
     } else {
       made->kind = ExprKind::name;
       made->name = name;
-      names_read_.insert(name);
+      names_read.insert(name);
     }
     return made;
   }
@@ -442,7 +442,7 @@ ExprPtr ExpressionParser::call(ExprPtr value) {
 
 void ExpressionParser::resolve(Expr& use, std::span<const Builtin> table, std::string_view what) {
   use.builtin = find_builtin(table, use.name);
-  if (use.builtin == nullptr && !conditional_) {
+  if (use.builtin == nullptr && !conditional) {
     unknown_.push_back(
         {use.line, format("there is no {} '{}'{}", what, use.name, suggestion(use.name, table))});
   }

@@ -51,9 +51,9 @@ class ExpressionParser {
   void check_target_name(const std::string& name, int line) const;
 
   // Names read so far, so that a macro knows whether it uses caller, kwargs or varargs.
-  std::set<std::string> names_read_;
+  std::set<std::string> names_read;
   // Inside of a conditional an unknown filter or test only fails when it is reached.
-  bool conditional_ = false;
+  bool conditional = false;
 
  private:
   class Deeper;

@@ -48,7 +48,7 @@ std::string aligned(std::string text, const Spec& spec, char standard) {
   return fill(missing) + text;
 }
 
-std::string signed_text(bool negative, std::string digits, const Spec& spec) {
+std::string signed_text(bool negative, const std::string& digits, const Spec& spec) {
   if (negative) return "-" + digits;
   return spec.sign == '+' || spec.sign == ' ' ? spec.sign + digits : digits;
 }
@@ -84,7 +84,7 @@ std::string integer_text(int64_t value, const Spec& spec) {
       digits = format("{}", size);
   }
   if (spec.grouping != '\0') digits = grouped(digits, spec.grouping);
-  return signed_text(value < 0, std::move(digits), spec);
+  return signed_text(value < 0, digits, spec);
 }
 
 // C's conversions, which are Python's as well.
@@ -117,10 +117,10 @@ std::string real_text(double value, const Spec& spec) {
     digits = float_digits(size, spec, spec.type == 'n' ? 'g' : spec.type);
   }
   if (spec.grouping != '\0') digits = grouped(digits, spec.grouping);
-  return signed_text(std::signbit(value) && !std::isnan(value), std::move(digits), spec);
+  return signed_text(std::signbit(value) && !std::isnan(value), digits, spec);
 }
 
-std::string clipped_points(std::string text, int64_t precision) {
+std::string clipped_points(const std::string& text, int64_t precision) {
   return precision < 0 ? text : text.substr(0, byte_offset(text, precision));
 }
 

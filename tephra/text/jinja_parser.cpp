@@ -113,9 +113,9 @@ class Parser : public ExpressionParser {
 
   // Bodies with variables of their own check their filters at once again, as jinja2 does.
   Block own_body_until(const char* end) {
-    const bool outer = std::exchange(conditional_, false);
+    const bool outer = std::exchange(conditional, false);
     Block body = body_until(end);
-    conditional_ = outer;
+    conditional = outer;
     return body;
   }
 
@@ -128,12 +128,12 @@ class Parser : public ExpressionParser {
     made->values.push_back(tuple(false, Ends::recursive));
     made->values.push_back(skip_name("if") ? expression() : nullptr);
     made->recursive = skip_name("recursive");
-    const bool outer = std::exchange(conditional_, false);
+    const bool outer = std::exchange(conditional, false);
     ++loops_;
     made->body = body_up_to({"else", "endfor"});
     --loops_;
     if (next().text == "else") made->otherwise = body_until("endfor");
-    conditional_ = outer;
+    conditional = outer;
     return made;
   }
 
@@ -144,18 +144,18 @@ class Parser : public ExpressionParser {
 
   std::unique_ptr<Stmt> parse_if() {
     auto made = make(StmtKind::condition);
-    const bool outer = conditional_;
+    const bool outer = conditional;
     std::string word;
     do {
       next();
       made->values.push_back(tuple(false));
-      conditional_ = true;
+      conditional = true;
       made->branches.push_back(body_up_to({"elif", "else", "endif"}));
       word = current().text;
     } while (word == "elif");
     next();
     if (word == "else") made->otherwise = body_until("endif");
-    conditional_ = outer;
+    conditional = outer;
     return made;
   }
 
@@ -223,7 +223,7 @@ class Parser : public ExpressionParser {
 
   // The body of a macro or of a call block, and which special arguments it uses.
   void macro_body(Stmt& made, const char* end) {
-    const std::set<std::string> outer_names = std::exchange(names_read_, {});
+    const std::set<std::string> outer_names = std::exchange(names_read, {});
     const int outer_loops = std::exchange(loops_, 0);
     made.body = own_body_until(end);
     loops_ = outer_loops;
@@ -231,12 +231,12 @@ class Parser : public ExpressionParser {
       const bool declared =
           std::any_of(made.macro.parameters.begin(), made.macro.parameters.end(),
                       [&](const Parameter& parameter) { return parameter.name == name; });
-      return names_read_.count(name) > 0 && !declared;
+      return names_read.count(name) > 0 && !declared;
     };
     made.macro.takes_caller = special("caller");
     made.macro.takes_kwargs = special("kwargs");
     made.macro.takes_varargs = special("varargs");
-    names_read_.insert(outer_names.begin(), outer_names.end());
+    names_read.insert(outer_names.begin(), outer_names.end());
   }
 
   std::unique_ptr<Stmt> parse_macro() {

@@ -21,15 +21,15 @@ class Renderer : public Evaluator {
     Output output;
     output_ = &output;
     buffer_ = &output.text;
-    scope_ = std::make_shared<Scope>();
-    scope_->variables = std::move(variables);
+    current_scope = std::make_shared<Scope>();
+    current_scope->variables = std::move(variables);
     const Opened top(*this);
     block(body);
     return output;
   }
 
   ~Renderer() {
-    for (const auto& object : kept_) object->release();
+    for (const auto& object : kept_objects) object->release();
   }
   Renderer(const Renderer&) = delete;
   Renderer& operator=(const Renderer&) = delete;
@@ -40,11 +40,11 @@ class Renderer : public Evaluator {
   // A scope inside of the current one, until the end of the block.
   class Opened {
    public:
-    explicit Opened(Renderer& renderer) : renderer_(renderer), outer_(renderer.scope_) {
-      renderer.scope_ = std::make_shared<Scope>();
-      renderer.scope_->parent = outer_;
+    explicit Opened(Renderer& renderer) : renderer_(renderer), outer_(renderer.current_scope) {
+      renderer.current_scope = std::make_shared<Scope>();
+      renderer.current_scope->parent = outer_;
     }
-    ~Opened() { renderer_.scope_ = std::move(outer_); }
+    ~Opened() { renderer_.current_scope = std::move(outer_); }
     Opened(const Opened&) = delete;
     Opened& operator=(const Opened&) = delete;
 
@@ -86,7 +86,7 @@ class Renderer : public Evaluator {
 
   Flow run(const Stmt& s) {
     budget.step();
-    line_ = s.line;
+    current_line = s.line;
     switch (s.kind) {
       case StmtKind::text:
         write(s.text);
@@ -139,7 +139,7 @@ class Renderer : public Evaluator {
       }
       for (size_t i = 0; i < parts.size(); ++i) assign(target.several[i], parts[i]);
     } else if (target.attribute.empty()) {
-      scope_->set(target.name, value);
+      current_scope->set(target.name, value);
     } else {
       const Value holder = lookup(target.name);
       auto* space = holder.is_object() ? dynamic_cast<Namespace*>(&holder.object()) : nullptr;
@@ -202,9 +202,9 @@ class Renderer : public Evaluator {
   Value recursive_loop(const Stmt& s, const Value& iterable, int64_t level) {
     const Deeper deeper(*this);
     Captured captured(*this);
-    const std::shared_ptr<Scope> outer = scope_;
+    const std::shared_ptr<Scope> outer = current_scope;
     go_through(s, iterable, level);
-    scope_ = outer;
+    current_scope = outer;
     return budget.text(std::move(captured.text));
   }
 
@@ -225,10 +225,10 @@ class Renderer : public Evaluator {
     const Items& all = items_value.sequence().items;
     Loop::Recurse recurse;
     if (s.recursive) {
-      recurse = [this, &s, scope = scope_](const Value& inner, int64_t depth) {
-        const std::shared_ptr<Scope> calling = std::exchange(scope_, scope);
+      recurse = [this, &s, scope = current_scope](const Value& inner, int64_t depth) {
+        const std::shared_ptr<Scope> calling = std::exchange(current_scope, scope);
         Value text = recursive_loop(s, inner, depth);
-        scope_ = calling;
+        current_scope = calling;
         return text;
       };
     }
@@ -237,7 +237,7 @@ class Renderer : public Evaluator {
     for (size_t i = 0; i < all.size(); ++i) {
       state->go_to(static_cast<int64_t>(i));
       const Opened inner(*this);
-      scope_->set("loop", std::shared_ptr<Object>(state));
+      current_scope->set("loop", std::shared_ptr<Object>(state));
       assign(s.targets[0], all[i]);
       const Flow flow = block(s.body);
       if (flow == Flow::leave) break;
@@ -261,11 +261,11 @@ class Renderer : public Evaluator {
 class Renderer::Macro : public Object {
  public:
   Macro(Renderer& renderer, const Stmt& s, std::shared_ptr<Scope> scope)
-      : renderer_(renderer), s_(s), scope_(std::move(scope)) {}
+      : renderer_(renderer), s_(s), home_(std::move(scope)) {}
   std::string type_name() const override { return "Macro"; }
   bool callable() const override { return true; }
   std::string printed(Runtime&) override { return "<Macro '" + s_.name + "'>"; }
-  void release() override { scope_.reset(); }
+  void release() override { home_.reset(); }
   Value attribute(Runtime&, std::string_view name) override {
     return name == "name" ? Value::text(s_.name) : Value();
   }
@@ -273,14 +273,14 @@ class Renderer::Macro : public Object {
   Value call(Runtime&, Arguments arguments) override {
     Renderer& r = renderer_;
     const Deeper deeper(r);
-    const int line = r.line_;
-    const std::shared_ptr<Scope> calling = std::exchange(r.scope_, scope_);
+    const int line = r.current_line;
+    const std::shared_ptr<Scope> calling = std::exchange(r.current_scope, home_);
     const Restore restore{r, calling};
     Captured captured(r);
     const Opened inner(r);
     bind(std::move(arguments));
     r.block(s_.body);
-    r.line_ = line;
+    r.current_line = line;
     return r.budget.text(std::move(captured.text));
   }
 
@@ -288,12 +288,12 @@ class Renderer::Macro : public Object {
   struct Restore {
     Renderer& renderer;
     std::shared_ptr<Scope> scope;
-    ~Restore() { renderer.scope_ = scope; }
+    ~Restore() { renderer.current_scope = scope; }
   };
 
   void bind(Arguments arguments) {
     const std::vector<Parameter>& parameters = s_.macro.parameters;
-    Scope& scope = *renderer_.scope_;
+    Scope& scope = *renderer_.current_scope;
     auto& named = arguments.named;
     const size_t positional = std::min(arguments.positional.size(), parameters.size());
     std::vector<bool> missing(parameters.size(), false);
@@ -323,7 +323,7 @@ class Renderer::Macro : public Object {
 
   void special_arguments(Arguments& arguments) {
     const MacroShape& macro = s_.macro;
-    Scope& scope = *renderer_.scope_;
+    Scope& scope = *renderer_.current_scope;
     auto& named = arguments.named;
     if (macro.takes_caller) {
       const auto at = std::find_if(named.begin(), named.end(),
@@ -356,17 +356,17 @@ class Renderer::Macro : public Object {
 
   Renderer& renderer_;
   const Stmt& s_;
-  std::shared_ptr<Scope> scope_;
+  std::shared_ptr<Scope> home_;  // where it is written
 };
 
 Value Renderer::macro_of(const Stmt& s) {
-  auto made = std::make_shared<Macro>(*this, s, scope_);
+  auto made = std::make_shared<Macro>(*this, s, current_scope);
   budget.bytes(256);
   keep(made);  // a macro in a scope that the macro reads is a cycle
   return std::shared_ptr<Object>(std::move(made));
 }
 
-void Renderer::define_macro(const Stmt& s) { scope_->set(s.name, macro_of(s)); }
+void Renderer::define_macro(const Stmt& s) { current_scope->set(s.name, macro_of(s)); }
 
 void Renderer::call_block(const Stmt& s) {
   const Value caller = macro_of(s);

@@ -54,10 +54,10 @@ class Runtime {
 
   std::time_t now() const { return clock_(); }
   // Remembers an object that a cycle could go through, to empty it in the end.
-  void keep(std::shared_ptr<Object> object) { kept_.push_back(std::move(object)); }
+  void keep(std::shared_ptr<Object> object) { kept_objects.push_back(std::move(object)); }
 
  protected:
-  std::vector<std::shared_ptr<Object>> kept_;
+  std::vector<std::shared_ptr<Object>> kept_objects;
 
  private:
   void append_repr(std::string& out, const Value& value);
