@@ -34,6 +34,7 @@ TEST(Zaya1Variants, AreReadFromTheirKeys) {
     "qk_nope_head_dim": 96, "qk_rope_head_dim": 32, "v_head_dim": 80, "mlp_type": "dense",
     "intermediate_size": 8192})");
   EXPECT_EQ(mla.mla, (MlaDims{0, 512, 96, 32, 80}));
+  EXPECT_EQ(parse(R"({"attention_type": "mla", "q_lora_rank": null})").mla.q_rank, 0);
   EXPECT_EQ(mla.mlp, MlpType::dense);
   EXPECT_EQ(mla.dense_hidden, 8192);
 }
@@ -53,6 +54,16 @@ TEST(Zaya1Variants, MhaSaysThatItDoesNotReadTheKeyHeads) {
   EXPECT_EQ(warning,
             "config.json: num_key_value_heads is 4, but with attention_type 'mha' each of the 8 "
             "query heads has its own; taking 8");
+}
+
+TEST(Zaya1Variants, WarnOfKeysThatTheirKindDoesNotRead) {
+  std::string warning;
+  const LogCapture capture([&](LogLevel, std::string_view text) { warning += text; });
+  const Config c = parse(R"({"attention_type": "gqa", "cca_qk_mean": false})");
+  EXPECT_TRUE(c.qk_mean);
+  EXPECT_EQ(warning,
+            "config.json: cca_qk_mean is not read: it is for attention_type 'cca', and this is "
+            "'gqa'");
 }
 
 constexpr const char* kVariants[] = {

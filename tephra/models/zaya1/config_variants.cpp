@@ -10,10 +10,24 @@
 namespace tephra::zaya1 {
 namespace {
 
-constexpr const char* kKeys[] = {"attention_type",  "cca_conv_count",   "cca_qk_mean",
-                                 "cca_value_shift", "cca_temperature",  "q_lora_rank",
-                                 "kv_lora_rank",    "qk_nope_head_dim", "qk_rope_head_dim",
-                                 "v_head_dim",      "mlp_type",         "intermediate_size"};
+struct Key {
+  const char* name;
+  const char* of;    // the setting that decides whether it is read; null: always
+  const char* when;  // its value then
+};
+
+constexpr Key kKeys[] = {{"attention_type", nullptr, nullptr},
+                         {"cca_conv_count", "attention_type", "cca"},
+                         {"cca_qk_mean", "attention_type", "cca"},
+                         {"cca_value_shift", "attention_type", "cca"},
+                         {"cca_temperature", "attention_type", "cca"},
+                         {"q_lora_rank", "attention_type", "mla"},
+                         {"kv_lora_rank", "attention_type", "mla"},
+                         {"qk_nope_head_dim", "attention_type", "mla"},
+                         {"qk_rope_head_dim", "attention_type", "mla"},
+                         {"v_head_dim", "attention_type", "mla"},
+                         {"mlp_type", nullptr, nullptr},
+                         {"intermediate_size", "mlp_type", "dense"}};
 
 constexpr std::array<std::string_view, 4> kAttentionTypes = {"cca", "mha", "gqa", "mla"};
 constexpr std::array<std::string_view, 2> kMlpTypes = {"moe", "dense"};
@@ -54,7 +68,8 @@ void read_cca(const Fields& fields, Config& c) {
 void read_mla(const Fields& fields, Config& c) {
   const auto at_least = [](int64_t least, int64_t size) { return std::max(least, size); };
   MlaDims& m = c.mla;
-  m.q_rank = count_or(fields, "q_lora_rank", at_least(1, c.hidden / 2), kMostWidth);
+  const bool direct = fields.json().find("q_lora_rank") && !fields.has("q_lora_rank");  // null
+  m.q_rank = direct ? 0 : count_or(fields, "q_lora_rank", at_least(1, c.hidden / 2), kMostWidth);
   m.kv_rank = size_or(fields, "kv_lora_rank", at_least(1, c.hidden / 4), kMostWidth);
   m.nope_dim = size_or(fields, "qk_nope_head_dim", c.head_dim, kMostCount);
   m.rope_dim = size_or(fields, "qk_rope_head_dim", at_least(2, c.head_dim / 4 * 2), kMostCount);
@@ -62,6 +77,17 @@ void read_mla(const Fields& fields, Config& c) {
   if (m.rope_dim % 2 != 0) {
     bad_setting(fields, "qk_rope_head_dim", "an even number, since pairs are rotated",
                 format("{}", m.rope_dim));
+  }
+}
+
+void warn_of_unread(const Fields& fields, const Config& c) {
+  for (const Key& key : kKeys) {
+    if (!key.of || !fields.has(key.name)) continue;
+    const std::string type =
+        std::string_view(key.of) == "mlp_type" ? to_text(c.mlp) : to_text(c.attention);
+    if (type == key.when) continue;
+    warn_once(key.name, "{}: {} is not read: it is for {} '{}', and this is '{}'", fields.where(),
+              key.name, key.of, key.when, type);
   }
 }
 
@@ -104,13 +130,15 @@ void read_variants(const Fields& fields, Config& c) {
   if (c.mlp == MlpType::dense) {
     c.dense_hidden = size_or(fields, "intermediate_size", c.expert_hidden, kMostWidth);
   }
+  warn_of_unread(fields, c);
 }
 
 void refuse_variants(const Fields& fields) {
-  for (const char* key : kKeys) {
-    if (!fields.has(key)) continue;
-    bad_setting(fields, key, "a native config.json for it: the legacy layout has one architecture",
-                fields.json().find(key)->dump());
+  for (const Key& key : kKeys) {
+    if (!fields.has(key.name)) continue;
+    bad_setting(fields, key.name,
+                "a native config.json for it: the legacy layout has one architecture",
+                fields.json().find(key.name)->dump());
   }
 }
 
