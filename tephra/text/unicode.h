@@ -39,15 +39,13 @@ std::string lossy_utf8(std::string_view text);
 size_t incomplete_utf8_tail(std::string_view text);
 
 // Bits of what split patterns distinguish.
-enum CharBits : uint8_t {
-  kLetter = 1,     // \p{L}
-  kNumber = 2,     // \p{N}
-  kSpace = 4,      // White_Space
-  kNewline = 8,    // CR and LF
-  kUpperish = 16,  // Lu Lt Lm Lo M
-  kLowerish = 32,  // Ll Lm Lo M
-  kWord = 64,      // \w: letters, marks, decimal digits, connectors
-};
+constexpr uint8_t kLetter = 1;     // \p{L}
+constexpr uint8_t kNumber = 2;     // \p{N}
+constexpr uint8_t kSpace = 4;      // White_Space
+constexpr uint8_t kNewline = 8;    // CR and LF
+constexpr uint8_t kUpperish = 16;  // Lu Lt Lm Lo M
+constexpr uint8_t kLowerish = 32;  // Ll Lm Lo M
+constexpr uint8_t kWord = 64;      // \w: letters, marks, decimal digits, connectors
 
 extern const std::array<uint8_t, 128> kAsciiBits;
 uint8_t wide_char_bits(uint32_t code_point);  // of any but ASCII
