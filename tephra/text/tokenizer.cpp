@@ -2,6 +2,8 @@
 #include "tephra/text/tokenizer.h"
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 
 #include "tephra/base/parallel.h"
 #include "tephra/text/unicode.h"
@@ -101,12 +103,24 @@ std::vector<std::vector<int32_t>> encode_batch(const Tokenizer& tokenizer,
                                                AddSpecial special) {
   constexpr int64_t kGrain = 32;
   std::vector<std::vector<int32_t>> result(texts.size());
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Encoder>> idle;  // their caches are worth keeping
   parallel_for(static_cast<int64_t>(texts.size()), kGrain, [&](int64_t begin, int64_t end) {
-    Encoder encoder(tokenizer);
+    std::unique_ptr<Encoder> encoder;
+    {
+      const std::lock_guard lock(mutex);
+      if (!idle.empty()) {
+        encoder = std::move(idle.back());
+        idle.pop_back();
+      }
+    }
+    if (!encoder) encoder = std::make_unique<Encoder>(tokenizer);
     for (int64_t i = begin; i < end; ++i) {
       const auto at = static_cast<size_t>(i);
-      encoder.encode(texts[at], result[at], special);
+      encoder->encode(texts[at], result[at], special);
     }
+    const std::lock_guard lock(mutex);
+    idle.push_back(std::move(encoder));
   });
   return result;
 }

@@ -50,6 +50,22 @@ TEST_P(GoldenTokenizer, DecodesEveryVector) {
   for (const Vector& v : vectors()) EXPECT_EQ(tokenizer.decode(v.ids), v.decoded);
 }
 
+TEST_P(GoldenTokenizer, EncodesBatchesAlikeOnAnyNumberOfThreads) {
+  const Tokenizer tokenizer = Tokenizer::load(folder());
+  const std::vector<Vector> all = vectors();
+  std::vector<std::string_view> texts;
+  for (int repeat = 0; repeat < 8; ++repeat) {
+    for (const Vector& v : all) texts.push_back(v.text);
+  }
+  const int before = num_threads();
+  for (const int threads : {1, 2, 3, 8}) {
+    set_num_threads(threads);
+    const auto batch = encode_batch(tokenizer, texts);
+    for (size_t i = 0; i < texts.size(); ++i) ASSERT_EQ(batch[i], all[i % all.size()].ids);
+  }
+  set_num_threads(before);
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, GoldenTokenizer,
                          testing::Values("tokenizer-byte-level", "tokenizer-gemma-style",
                                          "tokenizer-llama-style"));
