@@ -18,6 +18,11 @@ constexpr double kLossBound = 1e-4;
 constexpr double kFinalBound = 1e-3;
 constexpr const char* kFinal = "final.";
 
+// Everything that a trajectory's metadata may hold; "format" is written by other tools.
+const std::set<std::string> kKnown{"optimizer",   "lr",          "weight_decay", "clip_norm",
+                                   "adamw_beta1", "adamw_beta2", "adamw_eps",    "muon_momentum",
+                                   "muon_scale",  "format",      "muon_ns_steps"};
+
 class Hyper {
  public:
   explicit Hyper(const SafetensorsFile& file) : file_(file) {}
@@ -85,6 +90,9 @@ class RecordedRun {
     finals();
     for (const TensorEntry& entry : file_.entries()) {
       if (!read_.contains(entry.name)) report_.ignored.push_back(entry.name);
+    }
+    for (const auto& [key, value] : file_.metadata()) {
+      if (!kKnown.contains(key)) report_.ignored.push_back("__metadata__." + key);
     }
     return std::move(report_);
   }

@@ -184,7 +184,9 @@ TEST_F(WrongTrajectory, DiffersWhenAHyperParameterDoes) {
 }
 
 TEST_F(WrongTrajectory, NamesTheWorst) {
-  const VerifyReport report = verify(file([](NamedTensors& t, Metadata&) {
+  const VerifyReport report = verify(file([](NamedTensors& t, Metadata& m) {
+    m["format"] = "pt";
+    m["muon_spin"] = "left";
     find(t, "losses").set(17, find(t, "losses").at(17) * 1.001);
     find(t, "final.model.norm.weight").set(3, 1.5);
     t.emplace_back("remark", zeros({1}, DType::f32));
@@ -194,7 +196,7 @@ TEST_F(WrongTrajectory, NamesTheWorst) {
   EXPECT_TRUE(report.checks[1].pass);
   EXPECT_FALSE(report.checks[2].pass);
   EXPECT_EQ(report.checks[2].worst, "final.model.norm.weight[3]");
-  EXPECT_EQ(report.ignored, std::vector<std::string>{"remark"});
+  EXPECT_EQ(report.ignored, (std::vector<std::string>{"remark", "__metadata__.muon_spin"}));
 }
 
 TEST(Trajectory, HasNoBoundsForBf16) {
