@@ -217,4 +217,33 @@ std::map<std::string, int64_t> Tape::saved_bytes() const {
   return bytes;
 }
 
+namespace {
+constexpr std::pair<const char*, OpClass> kOpClasses[] = {{"embedding", OpClass::embedding},
+                                                          {"linear", OpClass::linear},
+                                                          {"norm", OpClass::norm},
+                                                          {"activation", OpClass::activation},
+                                                          {"convolution", OpClass::convolution},
+                                                          {"qk", OpClass::qk},
+                                                          {"attention", OpClass::attention},
+                                                          {"router", OpClass::router},
+                                                          {"dispatch", OpClass::dispatch},
+                                                          {"experts", OpClass::experts},
+                                                          {"loss", OpClass::loss}};
+}  // namespace
+
+std::optional<OpClass> parse_op_class(std::string_view name) {
+  for (const auto& [known, op_class] : kOpClasses) {
+    if (name == known) return op_class;
+  }
+  return {};
+}
+
+std::string op_class_names() {
+  std::string names;
+  for (const auto& [name, op_class] : kOpClasses) {
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  return names;
+}
+
 }  // namespace tephra

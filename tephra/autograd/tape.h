@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -39,6 +40,9 @@ enum class OpClass {
   loss,
 };
 
+std::optional<OpClass> parse_op_class(std::string_view name);
+std::string op_class_names();  // "embedding, linear, ..."
+
 class Recompute {
  public:
   Recompute() = default;
@@ -50,6 +54,7 @@ class Recompute {
     all.bits_ = ~0u;
     return all;
   }
+  void add(OpClass c) { bits_ |= 1u << static_cast<unsigned>(c); }
   bool includes(OpClass c) const { return (bits_ >> static_cast<unsigned>(c) & 1u) != 0; }
 
  private:
