@@ -22,6 +22,7 @@ Command tokenizer_check_command();
 Command tokenizer_decode_command();
 Command tokenizer_encode_command();
 Command tokenizer_train_command();
+Command train_command();
 Command verify_command();
 
 namespace {
@@ -35,6 +36,7 @@ Command grouped(const char* group, Command command) {
 
 std::vector<Command> all_commands() {
   return {
+      grouped("Training", train_command()),
       grouped("Models", generate_command()),
       grouped("Models", eval_command()),
       grouped("Models", verify_command()),

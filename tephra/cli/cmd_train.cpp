@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
+#include "tephra/base/error.h"
+#include "tephra/base/log.h"
+#include "tephra/base/parallel.h"
+#include "tephra/base/progress.h"
+#include "tephra/base/signals.h"
+#include "tephra/base/text.h"
+#include "tephra/cli/command.h"
+#include "tephra/cli/machine_file.h"
+#include "tephra/device/machine.h"
+#include "tephra/models/checkpoint.h"
+#include "tephra/text/byte_tokenizer.h"
+#include "tephra/train/plan.h"
+#include "tephra/train/run_folder.h"
+#include "tephra/train/trainer.h"
+
+namespace tephra {
+namespace {
+
+struct Options {
+  std::string config;
+  std::vector<std::string> set;
+  std::optional<std::string> out, init_from;
+  std::string resume = "auto";
+  bool plan = false, dry_run = false, reference = false;
+};
+
+void describe(Flags& flags, Options& o) {
+  flags.add("CONFIG", o.config, "a TOML file; docs/config.md lists its keys");
+  flags.add("--set KEY=VALUE", o.set, "override a key of the config, e.g. optimizer.clip_norm=0.5");
+  flags.add("--out DIR", o.out, "the run folder; default: runs/ and the config's name");
+  flags.add("--init-from DIR", o.init_from,
+            "start from this model folder: its config, weights and tokenizer");
+  flags.add("--resume", o.resume, "auto: go on where the run folder's newest good checkpoint is")
+      .choices({"auto", "never"});
+  flags.add("--plan", o.plan, "print what would be trained, on what, with how much memory; stop");
+  flags.add("--dry-run", o.dry_run, "do two steps on real data, save nothing, say what they took");
+  flags.add("--config-reference", o.reference, "print every key of a config as Markdown; stop");
+  flags.example("tephra train configs/quickstart.toml");
+  flags.example("tephra train configs/tiny.toml --set phases.0.steps=200 --out /tmp/run");
+  flags.example("tephra train my.toml --init-from ZAYA1-8B --plan");
+}
+
+// The peak that MFU is a share of: measured once on this machine, then remembered.
+double gemm_flops() {
+  const std::string cpu = this_machine().cpu;
+  if (const auto known = load_ceilings(cpu, num_threads())) return known->gemm_gflops * 1e9;
+  const Ceilings measured = measure_ceilings(0.4);
+  return measured.gemm_gflops * 1e9;
+}
+
+struct Prepared {
+  RunConfig config;
+  Json model_config;
+  std::shared_ptr<const Tokenizer> tokens;
+};
+
+// A folder's own tokenizer is read where it lies, so that a plan writes nothing.
+Tokenizer read_tokenizer(const std::string& tokenizer) {
+  return tokenizer == "bytes" ? Tokenizer::parse(byte_tokenizer_json(), "bytes")
+                              : Tokenizer::load(tokenizer);
+}
+
+// The model ends its texts with the tokens that the tokenizer ends them with.
+void put_special_ids(const Tokenizer& tokens, Json& config) {
+  if (tokens.pad()) config["pad_token_id"] = int64_t{*tokens.pad()};
+  if (tokens.bos()) config["bos_token_id"] = int64_t{*tokens.bos()};
+  if (tokens.eos().empty()) return;
+  Json ids(Json::Array{});
+  for (const int32_t id : tokens.eos()) ids.push_back(int64_t{id});
+  config["eos_token_id"] = tokens.eos().size() == 1 ? ids.array()[0] : ids;
+}
+
+Json config_of_model(const RunConfig& config, const Options& o, const Tokenizer& tokens) {
+  if (!o.init_from) {
+    Json made = model_config(config.model, ceil_div(tokens.vocab_size(), 128) * 128);
+    put_special_ids(tokens, made);
+    return made;
+  }
+  const ModelFolder folder = open_model_folder(*o.init_from);
+  Json kept = folder.kind->native_config(folder.config, folder.where);
+  kept["dtype"] = config.model.dtype == "bf16" ? "bfloat16" : "float32";
+  return kept;
+}
+
+Prepared prepare(const Options& o, const Path& run_dir) {
+  Prepared p;
+  ConfigFile::read(o.config, o.set).load(p.config);
+  std::string& tokenizer = p.config.data.tokenizer;
+  if (o.init_from && tokenizer == "bytes") tokenizer = *o.init_from;
+  p.tokens = std::make_shared<const Tokenizer>(
+      o.plan ? read_tokenizer(tokenizer) : Tokenizer::load(place_tokenizer(run_dir, tokenizer)));
+  p.model_config = config_of_model(p.config, o, *p.tokens);
+  const int64_t rows = p.model_config.find("vocab_size")->integer();
+  require(p.tokens->vocab_size() <= rows,
+          "the tokenizer has ids up to {}, the model's vocabulary only {} rows",
+          p.tokens->vocab_size() - 1, rows);
+  return p;
+}
+
+std::unique_ptr<Model> make_model(const Prepared& p, const Options& o) {
+  const LoadOptions load{.dtype = p.config.model.dtype == "bf16" ? DType::bf16 : DType::f32,
+                         .device = kCpu,
+                         .with_gradients = true,
+                         .usable_tokens = p.tokens->vocab_size()};
+  if (o.init_from) return load_model(*o.init_from, load);
+  auto model = model_kind(p.model_config, "[model]").create(p.model_config, "[model]", load);
+  model->parameters().initialise(static_cast<uint64_t>(p.config.seed));
+  return model;
+}
+
+void report(const TrainSummary& s, const Path& run_dir) {
+  std::string text =
+      format("done: {} steps in {}, loss {:.4f}", s.steps, human_seconds(s.seconds), s.loss);
+  if (s.validation_loss) text += format(", held out {:.4f}", *s.validation_loss);
+  if (s.skipped > 0) text += format(", {} bad steps", s.skipped);
+  log_info("{}; {}", text, run_dir.string());
+}
+
+Path folder_of(const Options& o) {
+  if (o.out) return *o.out;
+  RunConfig config;
+  ConfigFile::read(o.config, o.set).load(config);
+  return Path("runs") / config.name;
+}
+
+int run(const Options& o) {
+  if (o.reference) {
+    std::printf("%s", config_reference().c_str());
+    return 0;
+  }
+  require(!o.config.empty(), "train needs a config file; see configs/ and tephra train --help");
+  const Path run_dir = folder_of(o);
+  const Prepared p = prepare(o, run_dir);
+  const Phases phases(p.config.phases);
+  if (o.plan) {
+    std::printf("%s", plan_text(p.config, p.model_config, phases, run_dir).c_str());
+    return 0;
+  }
+
+  install_signal_handlers();
+  const std::string config_text = dump_config(p.config);
+  const int64_t vocabulary = p.model_config.find("vocab_size")->integer();
+  Trainer trainer({.config = p.config,
+                   .model_config = p.model_config,
+                   .model = make_model(p, o),
+                   .data = std::make_unique<StepData>(p.config, phases, p.tokens, vocabulary),
+                   .run_dir = run_dir,
+                   .gemm_flops = gemm_flops()});
+  const int64_t done = o.resume == "auto" ? trainer.resume() : trainer.start_afresh();
+  write_run_files(run_dir, config_text, p.model_config);
+  if (done > 0) {
+    log_info("going on after step {} of {}", done, phases.steps());
+  } else {
+    log_info("{}{}", trainer.optimizer().table(), phases.table());
+  }
+  const TrainSummary summary = trainer.run();
+  report(summary, run_dir);
+  return 0;
+}
+
+}  // namespace
+
+Command train_command() {
+  return command<Options>("train", "train a model as a config file says", describe, run);
+}
+
+}  // namespace tephra

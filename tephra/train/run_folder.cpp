@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/train/run_folder.h"
+
+#include <map>
+
+#include "tephra/base/error.h"
+#include "tephra/base/log.h"
+#include "tephra/base/text.h"
+#include "tephra/text/byte_tokenizer.h"
+
+namespace tephra {
+namespace {
+
+// "section.key" -> value of a dumped config; tables of a list are told apart by their number.
+std::map<std::string, std::string> entries_of(const std::string& toml) {
+  std::map<std::string, std::string> entries;
+  std::map<std::string, int> seen;
+  std::string section;
+  for (std::string_view line : split(toml, '\n')) {
+    line = trim(line);
+    if (line.empty() || line.front() == '#') continue;
+    if (line.front() == '[') {
+      section = std::string(line);
+      std::erase_if(section, [](char c) { return c == '[' || c == ']'; });
+      if (line.starts_with("[[")) section += format("[{}]", ++seen[section]);
+      section += '.';
+      continue;
+    }
+    const size_t equals = line.find('=');
+    if (equals == std::string_view::npos) continue;
+    entries[section + std::string(trim(line.substr(0, equals)))] = trim(line.substr(equals + 1));
+  }
+  return entries;
+}
+
+std::string joined(const std::vector<std::string>& keys) {
+  std::string out;
+  for (const std::string& key : keys) out += (out.empty() ? "" : ", ") + key;
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> changed_keys(const std::string& before, const std::string& after) {
+  const auto a = entries_of(before), b = entries_of(after);
+  std::vector<std::string> changed;
+  for (const auto& [key, value] : a) {
+    const auto other = b.find(key);
+    if (other == b.end() || other->second != value) changed.push_back(key);
+  }
+  for (const auto& [key, value] : b) {
+    if (!a.contains(key)) changed.push_back(key);
+  }
+  return changed;
+}
+
+void check_same_run(const std::string& saved, const std::string& config, const Path& where) {
+  std::vector<std::string> refused, warned;
+  for (const std::string& key : changed_keys(saved, config)) {
+    const bool other_run = key == "seed" || key.starts_with("model.");
+    const bool harmless = key == "name" || key.starts_with("checkpoints.") ||
+                          key.starts_with("log.") || key.starts_with("validation.");
+    if (other_run) refused.push_back(key);
+    if (!other_run && !harmless) warned.push_back(key);
+  }
+  if (!refused.empty()) {
+    throw Error(Fault::usage,
+                format("{} was trained with other values of: {}", where.string(), joined(refused)),
+                "use the run's own config.toml, another --out, or --resume never to start afresh");
+  }
+  if (!warned.empty()) {
+    log_warning("the config has changed since {}: {}; the run goes on with the new values",
+                where.filename().string(), joined(warned));
+  }
+}
+
+Path place_tokenizer(const Path& run_dir, const std::string& tokenizer) {
+  const Path model = run_dir / "model";
+  make_writable_folder(model);
+  if (tokenizer == "bytes") {
+    write_byte_tokenizer(model);
+    return model;
+  }
+  const Path from = tokenizer;
+  const Path folder = std::filesystem::is_directory(from) ? from : from.parent_path();
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                           "generation_config.json", "chat_template.jinja"}) {
+    if (std::filesystem::exists(folder / name)) write_file(model / name, read_file(folder / name));
+  }
+  return model;
+}
+
+void write_run_files(const Path& run_dir, const std::string& config, const Json& model_config) {
+  write_file(run_dir / "config.toml", config);
+  write_file(run_dir / "model" / "config.json", model_config.dump(2) + "\n");
+}
+
+}  // namespace tephra

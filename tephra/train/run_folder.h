@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of a run beside its checkpoints:
+//   config.toml     the resolved config
+//   model/          config.json, tokenizer.json and what belongs to them, for export
+//   metrics.jsonl   tensorboard/   checkpoints/   lock
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tephra/base/files.h"
+#include "tephra/base/json.h"
+
+namespace tephra {
+
+// The keys, as "model.hidden_size", in which two dumped configs differ.
+std::vector<std::string> changed_keys(const std::string& before, const std::string& after);
+
+// A checkpoint's config against that of the run that wants to go on from it. Another model or seed
+// is a Fault::usage; other changes are warned about. `where` is the checkpoint.
+void check_same_run(const std::string& saved, const std::string& config, const Path& where);
+
+// Puts the tokenizer's files into model/: those of a folder (or beside a tokenizer.json), or the
+// byte tokenizer's for "bytes". Returns the folder.
+Path place_tokenizer(const Path& run_dir, const std::string& tokenizer);
+
+void write_run_files(const Path& run_dir, const std::string& config, const Json& model_config);
+
+}  // namespace tephra

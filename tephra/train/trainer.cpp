@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/train/trainer.h"
+
+#include <cmath>
+
+#include "tephra/base/clock.h"
+#include "tephra/base/error.h"
+#include "tephra/base/log.h"
+#include "tephra/base/signals.h"
+#include "tephra/device/memory.h"
+#include "tephra/train/run_folder.h"
+
+namespace tephra {
+namespace {
+
+OptimizerOptions optimizer_options(const OptimizerSettings& s) {
+  OptimizerOptions o;
+  o.adamw = {.beta1 = s.adamw_beta1, .beta2 = s.adamw_beta2, .eps = s.adamw_eps};
+  o.muon.momentum = s.muon_momentum;
+  o.muon.nesterov = s.muon_nesterov;
+  o.muon.scale = s.muon_scale;
+  o.muon.newton_schulz.steps = static_cast<int>(s.newton_schulz_steps);
+  o.muon.newton_schulz.bf16 = s.newton_schulz_dtype == "bf16";
+  o.weight_decay = s.weight_decay;
+  o.clip_norm = s.clip_norm;
+  return o;
+}
+
+std::vector<ParameterRule> rules(Model& model, const OptimizerSettings& s) {
+  return assign_rules(
+      model.parameters().specs(),
+      {.matrices = s.matrices == "muon" ? UpdateRule::muon : UpdateRule::adamw, .overrides = {}});
+}
+
+BalanceController balance_controller(Model& model, const BalancingSettings& s) {
+  std::vector<BalancedLayer> layers;
+  for (const BalancedRouter& r : model.routers()) layers.push_back({r.name, r.biases, r.experts});
+  return {std::move(layers),
+          {.lr = s.lr, .adamw = {.beta1 = s.beta1, .beta2 = s.beta2, .eps = 1e-8}}};
+}
+
+CheckpointOptions checkpoint_options(const CheckpointSettings& s, MetricsLog* metrics) {
+  return {.keep = {.last_n = s.keep_last, .every_m = s.keep_every},
+          .on_failure = s.on_failure == "stop" ? OnFailedSave::stop : OnFailedSave::carry_on,
+          .before_commit = [metrics] { metrics->flush(); }};
+}
+
+// What TensorBoard gets of a row: its numbers, and the mean of its lists.
+std::vector<Scalar> scalars_of(const Json& row, const std::string& prefix = "") {
+  std::vector<Scalar> out;
+  for (const auto& [key, value] : row.object()) {
+    const std::string name = prefix + key;
+    if (value.is_number() && key != "step") out.emplace_back(name, value.number());
+    if (value.is_object()) {
+      for (Scalar& s : scalars_of(value, name + "/")) out.push_back(std::move(s));
+    }
+    if (key == "entropy") {
+      for (size_t l = 0; l < value.array().size(); ++l) {
+        out.emplace_back(format("entropy/layer_{}", l), value.array()[l].number());
+      }
+    }
+  }
+  return out;
+}
+
+Json array_of(const std::vector<ExpertLoad>& loads, double ExpertLoad::*member) {
+  Json out(Json::Array{});
+  for (const ExpertLoad& load : loads) out.push_back(load.*member);
+  return out;
+}
+
+// Shares of the tokens that went to experts, by layer.
+Json load_shares(const std::vector<std::vector<int64_t>>& counts) {
+  Json out(Json::Array{});
+  for (const std::vector<int64_t>& layer : counts) {
+    double routed = 0;
+    for (size_t e = 0; e + 1 < layer.size(); ++e) routed += static_cast<double>(layer[e]);
+    Json shares(Json::Array{});
+    for (size_t e = 0; e + 1 < layer.size(); ++e) {
+      shares.push_back(routed > 0 ? static_cast<double>(layer[e]) / routed : 0.0);
+    }
+    out.push_back(shares);
+  }
+  return out;
+}
+
+}  // namespace
+
+Recompute recompute_of(const std::vector<std::string>& names) {
+  Recompute chosen;
+  for (const std::string& name : names) {
+    if (name == "all") return Recompute::everything();
+    const std::optional<OpClass> c = parse_op_class(name);
+    require(c.has_value(), "step.recompute: '{}' is no op class; expected some of {}, or all", name,
+            op_class_names());
+    chosen.add(*c);
+  }
+  return chosen;
+}
+
+struct Trainer::StepResult {
+  Accumulated gradients;
+  GradientNorm norm;
+  std::string bad;  // why the step was not applied; empty when it was
+  std::vector<ExpertLoad> loads;
+  double seconds = 0;
+  double optimizer_seconds = 0;
+  double data_seconds = 0;
+};
+
+Trainer::Trainer(TrainParts parts)
+    : parts_(std::move(parts)),
+      config_text_(dump_config(parts_.config)),
+      phases_(parts_.config.phases),
+      recompute_(recompute_of(parts_.config.step.recompute)),
+      optimizer_(parts_.model->parameters(), rules(*parts_.model, parts_.config.optimizer),
+                 optimizer_options(parts_.config.optimizer)),
+      balance_(balance_controller(*parts_.model, parts_.config.balancing)),
+      guard_(parts_.config.guard),
+      lock_(parts_.run_dir) {}
+
+Trainer::~Trainer() = default;
+
+RunState Trainer::state() { return {*parts_.model, optimizer_, balance_, guard_, skipped_}; }
+
+int64_t Trainer::resume() {
+  const std::optional<Checkpoint> checkpoint = open_newest(parts_.run_dir);
+  if (!checkpoint) return 0;
+  const Fields saved(checkpoint->state(), (checkpoint->folder() / "manifest.json").string());
+  check_same_run(saved.string("config"), config_text_, checkpoint->folder());
+  state().load(*checkpoint);
+  set_aside_after(parts_.run_dir, checkpoint->step());
+  parts_.data->set_skipped(skipped_);
+  step_ = checkpoint->step();
+  return step_;
+}
+
+int64_t Trainer::start_afresh() {
+  const int64_t left = set_aside_after(parts_.run_dir, -1);
+  if (left > 0) log_warning("{} checkpoints of an earlier run are set aside", left);
+  return 0;
+}
+
+// The context is a matter of the data; what the model must know is its RoPE base.
+void Trainer::enter_phase(int64_t phase) {
+  if (phase == phase_) return;
+  for (int64_t p = phase_ + 1; p <= phase; ++p) {
+    const auto& theta = phases_.settings(p).rope_theta;
+    if (!theta) continue;
+    parts_.model->set_rope_theta(*theta);
+    parts_.model_config["rope_parameters"]["hybrid"]["rope_theta"] = *theta;
+  }
+  phase_ = phase;
+}
+
+Trainer::StepResult Trainer::do_step(const StepInfo& info) {
+  StepResult r;
+  const double begin = steady_seconds();
+  const std::vector<MicroBatch> parts = parts_.data->batch(info.step);
+  r.data_seconds = steady_seconds() - begin;
+  r.gradients = accumulate_gradients(*parts_.model, parts, {.recompute = recompute_});
+  const double computed = steady_seconds();
+  r.norm = clip(optimizer_.sum_of_squares(), parts_.config.optimizer.clip_norm);
+  r.bad = guard_.judge(r.gradients.loss, r.norm.finite);
+  if (r.bad.empty()) {
+    optimizer_.step(info.lr, r.norm);
+    if (parts_.config.balancing.lr > 0) balance_.update(r.gradients.expert_counts);
+  }
+  for (size_t l = 0; l < r.gradients.expert_counts.size(); ++l) {
+    r.loads.push_back(expert_load(format("{}", l), r.gradients.expert_counts[l]));
+  }
+  r.optimizer_seconds = steady_seconds() - computed;
+  r.seconds = steady_seconds() - begin;
+  return r;
+}
+
+ModelFigures Trainer::figures_of(int64_t context) const {
+  const ModelKind& kind = model_kind(parts_.model_config, "config.json");
+  return kind.figures(parts_.model_config, "config.json", context);
+}
+
+TrainSummary Trainer::run() {
+  const double begin = steady_seconds();
+  metrics_ = std::make_unique<MetricsLog>(parts_.run_dir, step_);
+  if (parts_.config.log.tensorboard) {
+    events_ = std::make_unique<EventFile>(parts_.run_dir / "tensorboard", step_ + 1);
+  }
+  writer_ = std::make_unique<CheckpointWriter>(
+      lock_, checkpoint_options(parts_.config.checkpoints, metrics_.get()));
+  writer_->prepare(state().tensors());
+
+  while (step_ < phases_.steps()) {
+    const StepInfo info = phases_.at(step_);
+    enter_phase(info.phase);
+    const StepResult result = do_step(info);
+    if (!result.bad.empty() && !pass_over(info, result.bad)) continue;
+    ++step_;
+    ++summary_.steps;
+    log_step(info, result);
+    const bool stop = interrupted();
+    if (stop || due(parts_.config.checkpoints.every_steps, step_)) save(step_);
+    if (stop) {
+      writer_->wait();
+      throw Error(Fault::interrupted,
+                  format("stopped after step {} of {}, which is saved", step_, phases_.steps()),
+                  "run the same command again to go on");
+    }
+  }
+  writer_->wait();
+  summary_.seconds = steady_seconds() - begin;
+  summary_.checkpoints = writer_->stats();
+  return summary_;
+}
+
+bool Trainer::due(int64_t every, int64_t done) const {
+  return done == phases_.steps() || (every > 0 && done % every == 0);
+}
+
+void Trainer::save(int64_t step) {
+  writer_->save(step, state().tensors(), state().save(config_text_, parts_.model_config));
+}
+
+// Whether the step counts as done (skipped); else the run has gone back.
+bool Trainer::pass_over(const StepInfo& info, const std::string& why) {
+  ++summary_.skipped;
+  if (guard_.exhausted()) {
+    throw Error(Fault::data,
+                format("step {}: {}; {} of the last {} steps were bad", info.step + 1, why,
+                       guard_.recent_skips(), parts_.config.guard.window),
+                "lower the learning rate, look at the data, or raise guard.most_skips");
+  }
+  if (parts_.config.guard.action == "rollback" && roll_back(info, why)) return false;
+  log_warning("step {}: {}; the step is skipped", info.step + 1, why);
+  return true;
+}
+
+// Back to the newest checkpoint, with the samples of the bad step, and of the steps before it that
+// may have led there, left out.
+bool Trainer::roll_back(const StepInfo& info, const std::string& why) {
+  writer_->wait();
+  const std::optional<Checkpoint> checkpoint = open_newest(parts_.run_dir);
+  if (!checkpoint) {
+    log_warning("there is no checkpoint to go back to");
+    return false;
+  }
+  const int64_t first =
+      std::max(checkpoint->step(), info.step - parts_.config.guard.rollback_steps);
+  const SkippedSamples bad = parts_.data->samples_of(first, info.step);
+  const Guard judged = guard_;
+  std::vector<SkippedSamples> skipped = skipped_;
+  state().load(*checkpoint);
+  guard_.keep_verdicts(judged);
+  skipped.push_back(bad);
+  skipped_ = skipped;
+  parts_.data->set_skipped(skipped_);
+  step_ = checkpoint->step();
+  phase_ = -1;
+  metrics_ = std::make_unique<MetricsLog>(parts_.run_dir, step_);
+  log_warning("step {}: {}; back to step {}, without {} samples of the steps from {} on",
+              info.step + 1, why, step_, bad.to - bad.from, first + 1);
+  return true;
+}
+
+std::optional<double> Trainer::validate(const StepInfo& info) {
+  const ValidationSettings& s = parts_.config.validation;
+  if (s.samples == 0 || !due(s.every_steps, step_)) return {};
+  const NoGrad no_grad;
+  double sum = 0;
+  int64_t targets = 0;
+  for (const MicroBatch& part : parts_.data->validation(info.phase, s.samples)) {
+    const Tensor h = parts_.model->forward(part.ids_N, part.segments);
+    sum += parts_.model->loss(h, part.targets_N, 1.0).at(0);
+    targets += count_targets(part);
+  }
+  return targets > 0 ? std::optional(sum / static_cast<double>(targets)) : std::nullopt;
+}
+
+void Trainer::log_step(const StepInfo& info, const StepResult& r) {
+  const double loss = r.gradients.loss;
+  summary_.loss = loss;
+  if (std::isfinite(loss)) {
+    smooth_loss_ = summary_.steps == 1 ? loss : 0.95 * smooth_loss_ + 0.05 * loss;
+  }
+  const std::optional<double> validation = validate(info);
+  if (validation) summary_.validation_loss = validation;
+
+  const auto tokens = static_cast<double>(info.tokens());
+  const double rate = tokens / r.seconds;
+  const ModelFigures figures = figures_of(info.context);
+  const double peak = parts_.gemm_flops;
+  const double mfu = peak > 0 ? rate * figures.train_flops_per_token / peak : 0;
+  const double mfu_6n =
+      peak > 0 ? rate * 6 * static_cast<double>(figures.active_without_embedding) / peak : 0;
+  const int64_t memory = memory_use()[kNumPurposes].peak_bytes;
+
+  if (step_ % parts_.config.log.every_steps == 0 || step_ == phases_.steps() || validation) {
+    Json row;
+    row["step"] = step_;
+    row["tokens"] = info.tokens_before + info.tokens();
+    row["phase"] = phases_.settings(info.phase).name;
+    row["context"] = info.context;
+    row["batch_tokens"] = info.tokens();
+    row["loss"] = loss;
+    row["lr"] = info.lr;
+    row["grad_norm"] = r.norm.norm;
+    row["clip_scale"] = r.norm.scale;
+    row["skipped"] = !r.bad.empty();
+    if (!r.loads.empty()) row["entropy"] = array_of(r.loads, &ExpertLoad::entropy);
+    if (step_ % parts_.config.log.load_every_steps == 0 || step_ == phases_.steps()) {
+      row["load"] = load_shares(r.gradients.expert_counts);
+    }
+    if (validation) row["val_loss"] = *validation;
+    Json& timing = row["timing"];
+    timing["seconds"] = r.seconds;
+    timing["tokens_per_second"] = rate;
+    timing["mfu_model"] = mfu;
+    timing["mfu_6n"] = mfu_6n;
+    timing["optimizer"] = r.optimizer_seconds;
+    timing["data_wait"] = r.data_seconds;
+    timing["checkpoint_pause"] = writer_->stats().last_pause_seconds;
+    timing["memory_bytes"] = memory;
+    metrics_->append(row);
+    if (events_) events_->add(step_, scalars_of(row));
+  }
+
+  const double left = static_cast<double>(phases_.tokens() - info.tokens_before - info.tokens());
+  live_.show({.step = step_,
+              .steps = phases_.steps(),
+              .phase = phases_.count() > 1 ? phases_.settings(info.phase).name : "",
+              .loss = loss,
+              .smooth_loss = smooth_loss_,
+              .lr = info.lr,
+              .tokens_per_second = rate,
+              .mfu = mfu,
+              .mfu_6n = mfu_6n,
+              .memory_bytes = memory,
+              .eta_seconds = left / rate});
+}
+
+}  // namespace tephra

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop: for each step a batch, gradients, one update, a line of metrics, and now and
+// then a checkpoint and a look at held-out data. It may be stopped at any instant and resumed; the
+// bytes that come out are those of the run that was never stopped.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "tephra/train/config.h"
+#include "tephra/train/event_file.h"
+#include "tephra/train/live_line.h"
+#include "tephra/train/metrics.h"
+#include "tephra/train/run_state.h"
+
+namespace tephra {
+
+// What a run is made of; the command puts it together.
+struct TrainParts {
+  RunConfig config;
+  Json model_config;  // native
+  std::unique_ptr<Model> model;
+  std::unique_ptr<StepData> data;
+  Path run_dir;
+  double gemm_flops = 0;  // the measured peak that MFU is a share of; 0: not known
+};
+
+// Fault::usage for a name that is no op class.
+Recompute recompute_of(const std::vector<std::string>& names);
+
+struct TrainSummary {
+  int64_t steps = 0;  // done in this process
+  double seconds = 0;
+  double loss = 0;  // of the last step
+  std::optional<double> validation_loss;
+  int64_t skipped = 0;
+  CheckpointStats checkpoints;
+};
+
+class Trainer {
+ public:
+  // Takes the run folder's lock.
+  explicit Trainer(TrainParts parts);
+  ~Trainer();
+
+  // From `step` (steps done) to the end; saves and throws Fault::interrupted when asked to stop.
+  TrainSummary run();
+
+  // Goes on from the newest good checkpoint of the run folder, if there is one; the steps done.
+  int64_t resume();
+  // Sets the checkpoints that the folder has aside, so that they are never resumed from; 0.
+  int64_t start_afresh();
+
+  const Phases& phases() const { return phases_; }
+  const Optimizer& optimizer() const { return optimizer_; }
+
+ private:
+  struct StepResult;
+
+  void enter_phase(int64_t phase);
+  StepResult do_step(const StepInfo& info);
+  bool pass_over(const StepInfo& info, const std::string& why);
+  bool roll_back(const StepInfo& info, const std::string& why);
+  ModelFigures figures_of(int64_t context) const;
+  void save(int64_t step);
+  void log_step(const StepInfo& info, const StepResult& result);
+  std::optional<double> validate(const StepInfo& info);
+  bool due(int64_t every, int64_t done) const;
+  RunState state();
+
+  TrainParts parts_;
+  std::string config_text_;
+  Phases phases_;
+  Recompute recompute_;
+  Optimizer optimizer_;
+  BalanceController balance_;
+  Guard guard_;
+  std::vector<SkippedSamples> skipped_;
+
+  RunLock lock_;
+  std::unique_ptr<MetricsLog> metrics_;
+  std::unique_ptr<EventFile> events_;
+  std::unique_ptr<CheckpointWriter> writer_;
+  LiveLine live_;
+
+  int64_t step_ = 0;    // steps done
+  int64_t phase_ = -1;  // entered
+  double smooth_loss_ = 0;
+  TrainSummary summary_;
+};
+
+}  // namespace tephra

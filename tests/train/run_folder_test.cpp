@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/train/run_folder.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.h"
+
+namespace tephra {
+namespace {
+
+using Keys = std::vector<std::string>;
+
+TEST(RunFolder, NamesTheKeysThatChanged) {
+  const std::string before = "seed = 1\n[model]\nhidden_size = 8\n[[phases]]\nlr = 1\n";
+  EXPECT_EQ(changed_keys(before, before), Keys{});
+  EXPECT_EQ(changed_keys(before, "seed = 2\n[model]\nhidden_size = 8\n[[phases]]\nlr = 2\n"),
+            (Keys{"phases[1].lr", "seed"}));
+  EXPECT_EQ(changed_keys(before, before + "[[phases]]\nlr = 1\n"), Keys{"phases[2].lr"});
+}
+
+TEST(RunFolder, RefusesToGoOnWithAnotherModel) {
+  const std::string saved = "seed = 1\n[model]\nhidden_size = 8\n";
+  const Error error = error_of(
+      [&] { check_same_run(saved, "seed = 1\n[model]\nhidden_size = 16\n", "run/step-5"); });
+  EXPECT_EQ(error.fault(), Fault::usage);
+  EXPECT_NE(std::string(error.what()).find("model.hidden_size"), std::string::npos);
+  EXPECT_NO_THROW(check_same_run(saved, saved + "[log]\nevery_steps = 5\n", "run/step-5"));
+}
+
+}  // namespace
+}  // namespace tephra
