@@ -9,6 +9,7 @@
 #include "tephra/base/log.h"
 #include "tephra/base/parallel.h"
 #include "tephra/core/rng.h"
+#include "tephra/infer/batch_generate.h"
 #include "tephra/infer/verify.h"
 #include "tephra/models/checkpoint.h"
 #include "tests/support/message_of.h"
@@ -189,6 +190,23 @@ TEST_P(Variants, DecodesInBf16WithACacheAsWithout) {
   config["mlp_type"] = "dense";
   write(config);
   expect_pass(verify_itself(*load({.dtype = DType::bf16}), 41, 3));
+}
+
+TEST_P(Variants, GeneratesTheSameTokensInAnyBatch) {
+  const auto model = load({});
+  std::vector<GenerateRequest> requests;
+  for (uint32_t i = 0; i < 4; ++i) {
+    std::vector<int32_t> prompt;
+    for (uint32_t t = 0; t < 1 + 9 * i; ++t) prompt.push_back(static_cast<int32_t>(3 + t % 20));
+    requests.push_back({.prompt = prompt, .max_new_tokens = 12, .stream = i});
+  }
+  BatchOptions options;
+  options.sampling.temperature = 1;
+  const std::vector<BatchGeneration> together = batch_generate(*model, requests, options);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto alone = batch_generate(*model, std::span(&requests[i], 1), options);
+    EXPECT_EQ(alone[0].tokens, together[i].tokens) << "request " << i;
+  }
 }
 
 // A document's loss and gradients do not know that there are others beside it.

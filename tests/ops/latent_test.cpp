@@ -86,6 +86,27 @@ TEST(LatentDecode, OfATokenDoesNotDependOnTheTokensAroundIt) {
   }
 }
 
+// The same for 16 rows and more, at the widths of a real model.
+TEST(LatentDecode, OfAnyBatchFrom16RowsOnGivesARowTheSameBits) {
+  constexpr int64_t kManyHeads = 4, kWide = 128, kRest = 64, kWideLatent = 512;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor q = normal({150, kManyHeads * (kWide + kRest)}, 1, dtype);
+    const Tensor o = normal({150, kManyHeads * kWideLatent}, 2, dtype);
+    const Tensor expand = normal({kManyHeads * 2 * kWide, kWideLatent}, 3, dtype);
+    const Tensor queries = absorb_queries(q, expand, kManyHeads, kWide);
+    const Tensor values = expand_values(o, expand, kManyHeads, kWide);
+    for (const int64_t rows : {16, 17, 31, 64, 129}) {
+      const int64_t first = 150 - rows;
+      EXPECT_TRUE(same_bits(absorb_queries(q.slice_rows(first, 150), expand, kManyHeads, kWide),
+                            queries.slice_rows(first, 150)))
+          << rows << " rows";
+      EXPECT_TRUE(same_bits(expand_values(o.slice_rows(first, 150), expand, kManyHeads, kWide),
+                            values.slice_rows(first, 150)))
+          << rows << " rows";
+    }
+  }
+}
+
 TEST(Latent, SaysWhatDoesNotFit) {
   const Inputs in(2, DType::f32);
   const Tensor x({2, 36}, DType::f32);
