@@ -8,6 +8,7 @@
 #include "tephra/base/signals.h"
 #include "tephra/cli/command.h"
 #include "tephra/infer/generate.h"
+#include "tephra/text/chat_session.h"
 #include "tephra/text/text_stream.h"
 
 namespace tephra {
@@ -19,6 +20,8 @@ struct Options {
   std::vector<int64_t> prompt_ids;
   std::vector<std::string> stop;
   bool special = false;
+  bool chat = false, no_think = false;
+  std::optional<std::string> system;
   int64_t max_new_tokens = 32;
   Sampling sampling;
   int64_t seed = 0;
@@ -38,6 +41,11 @@ void describe(Flags& flags, Options& o) {
             "token ids of the prompt instead, e.g. 2,9259,236888; the answer is ids, too");
   flags.add("--stop STR", o.stop,
             "end before this text, wherever tokens are cut; it is not printed. May be repeated");
+  flags.add("--chat", o.chat,
+            "the prompt is a user's message: put it through the model's chat template, and tell "
+            "reasoning, content and tool calls of the answer apart");
+  flags.add("--system TEXT", o.system, "the system message of the chat");
+  flags.add("--no-think", o.no_think, "ask the chat template for an answer without reasoning");
   flags.add("--special", o.special, "print special tokens, too");
   flags.add("--max-new-tokens", o.max_new_tokens, "stop after this many").range(0, 1e9);
   flags.add("--temperature", o.sampling.temperature, "0 takes the likeliest token");
@@ -50,6 +58,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--device", o.device, "cpu");
   flags.add("--json", o.json, "one JSON document instead of a stream");
   flags.example("tephra generate --model DIR --prompt 'Once upon a time' --stop 'The end'");
+  flags.example("tephra generate --model DIR --chat --system 'Be brief.' --prompt 'Who are you?'");
   flags.example("tephra generate --model build/quickstart/model --prompt-ids 2,17,42");
   flags.example(
       "tephra generate --model DIR --prompt-ids 2,17 --temperature 0.6 --top-p 0.95 --seed 7");
@@ -58,6 +67,9 @@ void describe(Flags& flags, Options& o) {
 void check_options(const Options& o) {
   require(o.prompt.has_value() != !o.prompt_ids.empty(),
           "expected --prompt TEXT or --prompt-ids, got {}", o.prompt ? "both" : "neither");
+  require(!o.chat || o.prompt, "--chat needs --prompt TEXT, the user's message");
+  require(o.chat || !o.system, "--system is for --chat, which is not given");
+  require(o.chat || !o.no_think, "--no-think is for --chat, which is not given");
   check_sampling(o.sampling);
   const Sampling& s = o.sampling;
   if (s.temperature == 0 && (s.top_k > 0 || s.top_p < 1 || s.min_p > 0)) {
@@ -78,11 +90,24 @@ std::optional<Tokenizer> load_tokenizer(const Options& o) {
   return Tokenizer::load(o.model);
 }
 
-std::vector<int32_t> prompt_tokens(const Options& o, const std::optional<Tokenizer>& tokenizer,
-                                   int64_t vocab_size) {
+// The text the model continues: the prompt, or what the chat template makes of it.
+std::string prompt_text(const Options& o) {
+  if (!o.chat) return o.prompt.value_or("");
+  ChatSession session(ChatTemplate::load(o.model));
+  if (o.system) session.add("system", *o.system);
+  session.add("user", *o.prompt);
+  ChatOptions options;
+  if (o.no_think) options.enable_thinking = false;
+  return session.prompt(options);
+}
+
+std::vector<int32_t> prompt_tokens(const Options& o, const std::string& text,
+                                   const std::optional<Tokenizer>& tokenizer, int64_t vocab_size) {
   std::vector<int64_t> ids = o.prompt_ids;
   if (o.prompt) {
-    for (const int32_t id : tokenizer->encode(*o.prompt, AddSpecial::before)) ids.push_back(id);
+    // A template writes its own special tokens.
+    const AddSpecial special = o.chat ? AddSpecial::none : AddSpecial::before;
+    for (const int32_t id : tokenizer->encode(text, special)) ids.push_back(id);
     require(!ids.empty(), "--prompt: expected text, got nothing to begin with");
   }
   std::vector<int32_t> checked;
@@ -99,18 +124,23 @@ std::vector<int32_t> prompt_tokens(const Options& o, const std::optional<Tokeniz
 // What has been generated, shown as it comes: text when the prompt was text, else ids.
 class Output {
  public:
-  Output(const Options& o, const std::optional<Tokenizer>& tokenizer)
-      : show_text_(!o.json && o.prompt), show_ids_(!o.json && !o.prompt) {
-    if (tokenizer) stream_.emplace(*tokenizer, o.stop, DecodeOptions{.keep_special = o.special});
+  Output(const Options& o, const std::string& prompt, const std::optional<Tokenizer>& tokenizer)
+      : show_text_(!o.json && o.prompt), show_ids_(!o.json && !o.prompt), special_(o.special) {
+    const bool keep_special = o.special || o.chat;
+    if (tokenizer) stream_.emplace(*tokenizer, o.stop, DecodeOptions{.keep_special = keep_special});
+    if (!o.chat) return;
+    tokenizer_ = &*tokenizer;
+    parser_.emplace(ChatParserOptions{.starts_thinking = ChatSession::opens_thinking(prompt)});
   }
 
   void add(int32_t id) {
     if (show_ids_) show((first_ ? "" : ",") + std::to_string(id));
     first_ = false;
-    if (stream_) add_text(stream_->add(id));
+    if (stream_ && !is_hidden(id)) add_text(stream_->add(id));
   }
   void finish() {
     if (stream_) add_text(stream_->finish());
+    if (parser_) tell(parser_->finish());
     if (show_text_ || show_ids_) show("\n");  // before the log speaks
   }
 
@@ -118,10 +148,28 @@ class Output {
     return stream_ ? stream_->stopped_by() : std::nullopt;
   }
   const std::string& text() const { return text_; }
+  const std::optional<ChatReply>& reply() const { return reply_; }
 
  private:
+  // Of the special tokens a chat shows those alone that part its answer.
+  bool is_hidden(int32_t id) const {
+    if (tokenizer_ == nullptr || special_ || !tokenizer_->is_special(id)) return false;
+    const std::string token = tokenizer_->token(id);
+    return token != "<think>" && token != "</think>" && token != "<zyphra_tool_call>" &&
+           token != "</zyphra_tool_call>";
+  }
+
+  void tell(const ChatDelta& delta) {
+    if (!reply_) reply_.emplace();
+    reply_->reasoning += delta.reasoning;
+    reply_->content += delta.content;
+    reply_->tool_calls.insert(reply_->tool_calls.end(), delta.tool_calls.begin(),
+                              delta.tool_calls.end());
+  }
+
   void add_text(const std::string& text) {
     text_ += text;
+    if (parser_) tell(parser_->add(text));
     if (show_text_) show(text);
   }
   static void show(const std::string& text) {
@@ -130,8 +178,11 @@ class Output {
     std::fflush(stdout);
   }
 
-  bool show_text_, show_ids_;
+  bool show_text_, show_ids_, special_;
   bool first_ = true;
+  const Tokenizer* tokenizer_ = nullptr;  // of a chat
+  std::optional<ChatParser> parser_;
+  std::optional<ChatReply> reply_;
   std::optional<TextStream> stream_;
   std::string text_;
 };
@@ -140,6 +191,16 @@ const char* finish_reason(const Generation& g, const Output& output) {
   if (g.stopped_at_eos) return "eos";
   if (output.stopped_by()) return "stop";
   return interrupted() ? "interrupted" : "length";
+}
+
+void print_reply(Json& out, const ChatReply& reply) {
+  Json calls = Json::Array{};
+  for (const ToolCall& call : reply.tool_calls) {
+    calls.push_back(Json::Object{{"name", call.name}, {"arguments", call.arguments}});
+  }
+  out["reasoning"] = reply.reasoning;
+  out["content"] = reply.content;
+  out["tool_calls"] = std::move(calls);
 }
 
 void print_json(const Options& o, const std::vector<int32_t>& prompt, const Generation& g,
@@ -151,6 +212,7 @@ void print_json(const Options& o, const std::vector<int32_t>& prompt, const Gene
   out["prompt_ids"] = prompt_ids;
   out["tokens"] = tokens;
   if (o.prompt) out["text"] = output.text();
+  if (output.reply()) print_reply(out, *output.reply());
   out["finish_reason"] = finish_reason(g, output);
   if (const auto stop = output.stopped_by()) out["stop"] = *stop;
   out["prefill_seconds"] = g.prefill_seconds;
@@ -161,10 +223,11 @@ void print_json(const Options& o, const std::vector<int32_t>& prompt, const Gene
 int run(const Options& o) {
   check_options(o);
   const std::optional<Tokenizer> tokenizer = load_tokenizer(o);
-  Output output(o, tokenizer);
+  const std::string text = prompt_text(o);
+  Output output(o, text, tokenizer);
   const auto model =
       load_model(o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device)});
-  const std::vector<int32_t> prompt = prompt_tokens(o, tokenizer, model->tokens().vocab_size);
+  const std::vector<int32_t> prompt = prompt_tokens(o, text, tokenizer, model->tokens().vocab_size);
 
   GenerateOptions options;
   options.max_new_tokens = o.max_new_tokens;

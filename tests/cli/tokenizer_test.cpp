@@ -157,6 +157,44 @@ TEST_F(TextGeneration, StreamsTextAndStopsBeforeAStopString) {
   EXPECT_EQ(stopped.find("stop")->string(), stop);
 }
 
+TEST_F(TextGeneration, ChatsThroughTheModelsTemplate) {
+  add_tokenizer();
+  const std::vector<std::string> chat = {"--chat", "--prompt", "Hi", "--json"};
+  const Ran none = generate(chat);
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("the model has no chat template"), std::string::npos) << none.err;
+
+  write_file(model_ / "chat_template.jinja",
+             "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+             "assistant:{{ '<think>' if enable_thinking is not defined else '' }}");
+  const auto prompt_of = [&](std::vector<std::string> words) {
+    const Ran ran = generate(words);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    const Json out = Json::parse(ran.out, "stdout");
+    const std::string& whole = out.find("text")->string();
+    // The random model never closes its thoughts, so all it says is one or the other.
+    const bool thinks = words.back() != "--no-think";
+    EXPECT_EQ(out.find("content")->string().empty(), thinks);
+    EXPECT_EQ(out.find("reasoning")->string().empty(), !thinks);
+    EXPECT_FALSE(whole.empty());
+    EXPECT_TRUE(out.find("tool_calls")->array().empty());
+    std::string ids;
+    for (const Json& id : out.find("prompt_ids")->array()) {
+      ids += (ids.empty() ? "" : ",") + std::to_string(id.integer());
+    }
+    return run_tephra({"tokenizer", "decode", "--tokenizer", kByteLevel, "--special", ids}).out;
+  };
+  EXPECT_EQ(prompt_of(chat), "user: Hi\nassistant:<think>");
+  std::vector<std::string> more = chat;
+  more.insert(more.end(), {"--system", "Be brief", "--no-think"});
+  EXPECT_EQ(prompt_of(more), "system: Be brief\nuser: Hi\nassistant:");
+
+  EXPECT_NE(generate({"--prompt", "Hi", "--system", "x"}).err.find("--system is for --chat"),
+            std::string::npos);
+  EXPECT_NE(generate({"--prompt-ids", "5", "--chat"}).err.find("--chat needs --prompt TEXT"),
+            std::string::npos);
+}
+
 TEST_F(TextGeneration, AsksForATokenizerOnlyWhenTextNeedsOne) {
   EXPECT_EQ(generate({"--prompt-ids", "5,6"}).code, 0);
   const Ran ran = generate({"--prompt", "Hello"});
