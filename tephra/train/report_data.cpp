@@ -152,7 +152,7 @@ Json entropy_map(const RunMetrics& metrics) {
   const size_t layers = columns[0].content.sums.size();
   Json json;
   Json::Array steps, rows(layers, Json(Json::Array{}));
-  double low = INFINITY, high = -INFINITY;
+  double low = 0, high = 1;
   for (const auto& column : columns) {
     steps.emplace_back(column.step());
     for (size_t layer = 0; layer < layers; ++layer) {
@@ -164,11 +164,7 @@ Json entropy_map(const RunMetrics& metrics) {
     }
   }
   json["title"] = "Entropy of the router's load, by layer";
-  const auto load = metrics.load();
-  json["hint"] = load.empty() || load[0].empty()
-                     ? std::string("higher: the experts of a layer are used more evenly")
-                     : format("even use of {} experts would be {:.4g}", load[0].size(),
-                              std::log(static_cast<double>(load[0].size())));
+  json["hint"] = "1: the experts of a layer are used evenly; 0: one is used alone";
   json["step"] = std::move(steps);
   json["rows"] = std::move(rows);
   json["low"] = rounded(low);

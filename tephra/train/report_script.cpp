@@ -266,7 +266,7 @@ class Heat {
   draw() {
     const {rows} = this.map, columns = rows[0].length;
     const width = Math.max(220, this.svg.clientWidth || 300), left = 34;
-    const cell = Math.max(5, Math.min(18, 340 / rows.length)), height = cell * rows.length + 22;
+    const cell = Math.max(5, Math.min(26, 340 / rows.length)), height = cell * rows.length + 22;
     this.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
     this.svg.style.height = height + 'px';
     this.svg.replaceChildren();
@@ -324,6 +324,9 @@ for (const [name, label] of [['step', 'steps'], ['tokens', 'tokens'], ['hours', 
   };
 }
 const slider = document.getElementById('smooth');
+// Little for a short run, where it would only lag.
+const points = D.axis.step.length;
+state.smooth = Math.max(0, Math.min(0.7, 1 - 40 / (points || 1)));
 slider.value = state.smooth * 100;
 slider.oninput = () => { state.smooth = slider.value / 100; plots.forEach(p => p.draw()); };
 let width = 0;
