@@ -9,6 +9,7 @@
 #include "tephra/cli/command.h"
 #include "tephra/cli/output.h"
 #include "tephra/eval/report.h"
+#include "tephra/text/chat_template.h"
 
 namespace tephra {
 namespace {
@@ -25,6 +26,7 @@ struct Options {
   std::string match = "numeric";
   double tolerance = 1e-6;
   std::optional<std::string> prompt_template;
+  bool chat = false;
   int64_t n = 1;
   std::vector<int64_t> k;
   Sampling sampling;
@@ -67,6 +69,9 @@ void describe_tasks(Flags& flags, Options& o) {
   flags.add("--template TEXT", o.prompt_template,
             "how a \"question\" becomes a prompt: a text with {question} in it, \\n for a newline; "
             "without it a newline follows the question");
+  flags.add("--chat", o.chat,
+            "put tasks and questions as a user's message through the model's chat template; a "
+            "\"prompt\" is still continued as it is");
 }
 
 void describe(Flags& flags, Options& o) {
@@ -105,7 +110,7 @@ struct Inputs {
   std::vector<EnvironmentLevel> levels;
   std::vector<std::pair<std::string, std::string>> texts;  // name, content
   std::vector<std::pair<std::string, std::vector<Question>>> questions;
-  std::function<std::string(const std::string&)> render;
+  PromptForm form;  // of questions, and of tasks with --chat
   SolveOptions solve;
   std::vector<int64_t> ks;
 };
@@ -129,6 +134,19 @@ void warn_of_unused(const Options& o) {
   }
 }
 
+// The template's text brings its own bos. With --template, its text is the message.
+PromptForm chat_form(const Options& o, std::function<std::string(const std::string&)> message) {
+  auto chat = std::make_shared<const ChatTemplate>(ChatTemplate::load(o.model));
+  return {.render =
+              [chat, message = std::move(message)](const std::string& question) {
+                Json turn;
+                turn["role"] = "user";
+                turn["content"] = message ? message(question) : question;
+                return chat->render(Json::Array{turn});
+              },
+          .special = AddSpecial::none};
+}
+
 Inputs read_inputs(const Options& o) {
   require(o.environments || !o.text.empty() || !o.questions.empty(),
           "expected --environments, --text or --questions, got none of them");
@@ -145,7 +163,8 @@ Inputs read_inputs(const Options& o) {
     require(k >= 1 && k <= o.n, "--k: expected 1 to {}, the attempts of --n, got {}", o.n, k);
   }
   if (o.environments) in.levels = parse_environments(*o.environments);
-  if (o.prompt_template) in.render = prompt_template(*o.prompt_template);
+  if (o.prompt_template) in.form.render = prompt_template(*o.prompt_template);
+  if (o.chat) in.form = chat_form(o, in.form.render);
   for (const std::string& path : o.questions) {
     in.questions.emplace_back(path, read_questions(path, match_of(o)));
   }
@@ -169,6 +188,7 @@ std::vector<EnvironmentScore> run_environments(const Options& o, const Inputs& i
                                  .split = o.split == "train" ? Split::train : Split::held_out,
                                  .max_new_tokens = o.max_new_tokens.value_or(0),
                                  .ks = in.ks,
+                                 .form = o.chat ? in.form : PromptForm{},
                                  .solve = in.solve};
   const auto tasks = static_cast<int64_t>(in.levels.size()) * o.samples;
   Progress progress("environments", tasks * o.n, "answers");
@@ -190,7 +210,7 @@ QuestionScore run_questions(const Options& o, const Inputs& in,
                           .tolerance = o.tolerance,
                           .max_new_tokens = o.max_new_tokens.value_or(512),
                           .ks = in.ks,
-                          .render = in.render,
+                          .form = in.form,
                           .solve = in.solve};
   Progress progress("questions", static_cast<int64_t>(questions.size()) * o.n, "answers");
   options.solve.on_attempt = [&] { progress.add(); };
@@ -278,8 +298,8 @@ void print_tables(const Options& o, const Results& results) {
 }
 
 int run(const Options& o) {
-  const Inputs in = read_inputs(o);
   require_folder(o.model, "a model folder");
+  const Inputs in = read_inputs(o);
   const Tokenizer tokenizer = Tokenizer::load(o.model);
   const auto model =
       load_model(o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device)});

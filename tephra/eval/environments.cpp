@@ -68,7 +68,7 @@ std::vector<Task> draw_tasks(const EnvironmentLevel& at, const EnvironmentEvalOp
 }
 
 std::vector<Problem> pose(const EnvironmentLevel& at, std::span<const Task> tasks,
-                          const Tokenizer& tokenizer, int64_t max_new_tokens) {
+                          const Tokenizer& tokenizer, const EnvironmentEvalOptions& options) {
   std::vector<std::string> solutions;
   for (const Task& task : tasks) solutions.push_back(solution(task));
   const std::vector<std::string_view> views(solutions.begin(), solutions.end());
@@ -77,10 +77,11 @@ std::vector<Problem> pose(const EnvironmentLevel& at, std::span<const Task> task
   for (size_t i = 0; i < tasks.size(); ++i) {
     const auto own = 2 * static_cast<int64_t>(encoded[i].size()) + 16;
     problems.push_back({.where = format("{} level {} task {}", at.environment->name, at.level, i),
-                        .prompt = tasks[i].prompt + "\n",
+                        .prompt = options.form(tasks[i].prompt),
                         .answer = tasks[i].answer,
-                        .max_new_tokens = max_new_tokens > 0 ? max_new_tokens : own,
-                        .attempts = {}});
+                        .max_new_tokens = options.max_new_tokens > 0 ? options.max_new_tokens : own,
+                        .attempts = {},
+                        .special = options.form.special});
   }
   return problems;
 }
@@ -123,7 +124,7 @@ std::vector<EnvironmentScore> evaluate_environments(Model& model, const Tokenize
   std::vector<size_t> ends;
   for (const EnvironmentLevel& at : options.levels) {
     std::vector<Task> tasks = draw_tasks(at, options);
-    for (Problem& p : pose(at, tasks, tokenizer, options.max_new_tokens)) {
+    for (Problem& p : pose(at, tasks, tokenizer, options)) {
       problems.push_back(std::move(p));
     }
     for (Task& task : tasks) asked.emplace_back(at.environment, std::move(task));

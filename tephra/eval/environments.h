@@ -24,6 +24,7 @@ struct EnvironmentEvalOptions {
   Split split = Split::held_out;
   int64_t max_new_tokens = 0;  // 0: twice the tokens of the task's own solution, and 16
   std::vector<int64_t> ks;     // of pass@k
+  PromptForm form;             // as in training when left alone
   SolveOptions solve;
 };
 

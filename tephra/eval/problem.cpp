@@ -12,11 +12,12 @@ namespace tephra {
 namespace {
 
 std::vector<std::vector<int32_t>> encode_prompts(const Model& model, const Tokenizer& tokenizer,
-                                                 std::span<const Problem> problems,
-                                                 AddSpecial special) {
-  std::vector<std::string_view> texts;
-  for (const Problem& p : problems) texts.push_back(p.prompt);
-  std::vector<std::vector<int32_t>> prompts = encode_batch(tokenizer, texts, special);
+                                                 std::span<const Problem> problems) {
+  std::vector<std::vector<int32_t>> prompts(problems.size());
+  Encoder encoder(tokenizer);
+  for (size_t i = 0; i < problems.size(); ++i) {
+    encoder.encode(problems[i].prompt, prompts[i], problems[i].special);
+  }
   const int64_t limit = model.context_limit();
   for (size_t i = 0; i < prompts.size(); ++i) {
     const auto size = static_cast<int64_t>(prompts[i].size());
@@ -98,7 +99,7 @@ void solve(Model& model, const Tokenizer& tokenizer, std::span<Problem> problems
            const SolveOptions& options, const Grader& grade) {
   check_solve_options(options);
   check_vocabulary(model, tokenizer);
-  const auto prompts = encode_prompts(model, tokenizer, problems, options.special);
+  const auto prompts = encode_prompts(model, tokenizer, problems);
   const auto requests = make_requests(model, problems, prompts, options.samples);
   const auto samples = static_cast<size_t>(options.samples);
   for (Problem& p : problems) p.attempts.assign(samples, {});

@@ -27,14 +27,24 @@ struct Problem {
   std::string answer;  // the right one
   int64_t max_new_tokens = 0;
   std::vector<Attempt> attempts;
+  AddSpecial special = AddSpecial::before;  // that the tokenizer puts before the prompt
+};
+
+// How a question becomes a prompt.
+struct PromptForm {
+  std::function<std::string(const std::string& question)> render;  // unset: a newline follows it
+  // None where the rendered text has it already, as that of a chat template.
+  AddSpecial special = AddSpecial::before;
+
+  std::string operator()(const std::string& question) const {
+    return render ? render(question) : question + "\n";
+  }
 };
 
 struct SolveOptions {
   Sampling sampling;
-  int64_t samples = 1;            // attempts at each problem; more than one needs a temperature
-  std::vector<std::string> stop;  // an attempt ends before any of these texts
-  // What the tokenizer adds to a prompt; none when it is already there, as in a chat template.
-  AddSpecial special = AddSpecial::before;
+  int64_t samples = 1;               // attempts at each problem; more than one needs a temperature
+  std::vector<std::string> stop;     // an attempt ends before any of these texts
   int64_t sequences = 128;           // attempts side by side; changes the speed alone
   std::function<void()> on_attempt;  // called after each
 };

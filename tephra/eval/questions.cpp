@@ -70,14 +70,13 @@ QuestionScore evaluate_questions(Model& model, const Tokenizer& tokenizer,
           options.max_new_tokens);
   QuestionScore result;
   for (const Question& q : questions) {
-    std::string prompt = q.text;
-    if (!q.whole) prompt = options.render ? options.render(q.text) : q.text + "\n";
     result.ids.push_back(q.id);
     result.problems.push_back({.where = q.where,
-                               .prompt = std::move(prompt),
+                               .prompt = q.whole ? q.text : options.form(q.text),
                                .answer = q.answer,
                                .max_new_tokens = options.max_new_tokens,
-                               .attempts = {}});
+                               .attempts = {},
+                               .special = q.whole ? AddSpecial::before : options.form.special});
   }
   solve(model, tokenizer, result.problems, options.solve,
         [&](const Problem& p, std::string_view text) {

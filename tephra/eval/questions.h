@@ -27,8 +27,7 @@ struct QuestionOptions {
   double tolerance = 1e-6;
   int64_t max_new_tokens = 512;
   std::vector<int64_t> ks;  // of pass@k
-  // The prompt for a question; a newline after it when unset.
-  std::function<std::string(const std::string& question)> render;
+  PromptForm form;
   SolveOptions solve;
 };
 
@@ -42,8 +41,8 @@ QuestionScore evaluate_questions(Model& model, const Tokenizer& tokenizer,
                                  std::span<const Question> questions,
                                  const QuestionOptions& options);
 
-// A function for `render` from a text with the mark {question}; "\n", "\t" and "\\" in it stand for
-// a newline, a tab and a backslash. Fault::usage without the mark.
+// A function for PromptForm::render from a text with the mark {question}; "\n", "\t" and "\\" in it
+// stand for a newline, a tab and a backslash. Fault::usage without the mark.
 std::function<std::string(const std::string&)> prompt_template(const std::string& text);
 
 }  // namespace tephra

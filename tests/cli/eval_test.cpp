@@ -98,6 +98,22 @@ TEST_F(EvalCommand, PrintsTablesAndWrongAnswers) {
   EXPECT_NE(ran.out.find("addition level 2 task 0: expected '"), std::string::npos) << ran.out;
 }
 
+TEST_F(EvalCommand, PutsQuestionsThroughTheChatTemplate) {
+  write_file(scratch_ / "q.jsonl",
+             "{\"question\": \"1+1?\", \"answer\": 2}\n{\"prompt\": \"as is\", \"answer\": 3}\n");
+  const std::vector<std::string> words = {"--questions", at("q.jsonl"),    "--chat",
+                                          "--template",  "Say {question}", "--max-new-tokens",
+                                          "4",           "--out",          at("out.jsonl")};
+  expect_refused(words, 2, "chat");
+  write_file(scratch_ / "model/chat_template.jinja",
+             "{{ '<|' + messages[0].role + '|>' + messages[0].content }}<|assistant|>");
+  const Ran ran = eval(words);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const std::string lines = read_file(scratch_ / "out.jsonl");
+  EXPECT_NE(lines.find("\"prompt\":\"<|user|>Say 1+1?<|assistant|>\""), std::string::npos) << lines;
+  EXPECT_NE(lines.find("\"prompt\":\"as is\""), std::string::npos) << lines;
+}
+
 TEST_F(EvalCommand, SaysWhatIsWrongBeforeItLoadsTheModel) {
   expect_refused({}, 2, "expected --environments, --text or --questions, got none of them");
   expect_refused({"--environments", "sortin:1"}, 2, "did you mean sorting?");

@@ -90,7 +90,7 @@ TEST_F(QuestionFiles, AreAskedAndGraded) {
   learn("Q: b\nA:", "2. Q: more");
   const QuestionScore shaped = evaluate_questions(
       model, tokenizer, std::span(questions).subspan(1, 1),
-      {.render = prompt_template("Q: {question}\\nA:"), .solve = {.stop = {"Q:"}}});
+      {.form = {.render = prompt_template("Q: {question}\\nA:")}, .solve = {.stop = {"Q:"}}});
   EXPECT_EQ(shaped.score.right, 1);
   EXPECT_EQ(shaped.problems[0].attempts[0].text, "2. ");
   EXPECT_EQ(shaped.problems[0].attempts[0].finish, FinishReason::stopped);
