@@ -107,7 +107,7 @@ Value Evaluator::evaluate_dict(const Expr& e) {
     Value key = evaluate(*e.parts[i]);
     pairs.emplace_back(std::move(key), evaluate(*e.parts[i + 1]));
   }
-  return dict_of(std::move(pairs));
+  return dict_of(pairs);
 }
 
 Value Evaluator::evaluate_concat(const Expr& e) {

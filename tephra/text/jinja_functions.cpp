@@ -54,7 +54,7 @@ Value dict(Call& call) {
   }
   for (auto& [name, value] : call.more_named)
     pairs.emplace_back(Value::text(name), std::move(value));
-  return call.runtime.dict_of(std::move(pairs));
+  return call.runtime.dict_of(pairs);
 }
 
 Value make_namespace(Call& call) {

@@ -49,7 +49,7 @@ Value Cycler::attribute(Runtime&, std::string_view name) {
   if (name != "next" && name != "reset") return {};
   const bool next = name == "next";
   return closure(
-      [self = shared_from_this(), next](Runtime&, Arguments) -> Value {
+      [self = shared_from_this(), next](Runtime&, const Arguments&) -> Value {
         const Items& all = self->items_.sequence().items;
         if (!next) {
           self->at_ = 0;

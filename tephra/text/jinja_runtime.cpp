@@ -194,16 +194,17 @@ const Value* Runtime::find(const Dict& dict, const Value& key) {
   return nullptr;
 }
 
-Value Runtime::dict_of(Pairs pairs) {
+Value Runtime::dict_of(const Pairs& pairs) {
   Pairs unique;
-  for (auto& [key, value] : pairs) {
-    require_hashable(key);
-    const auto same = std::find_if(unique.begin(), unique.end(),
-                                   [&](const auto& pair) { return equal(pair.first, key); });
+  for (const auto& pair : pairs) {
+    require_hashable(pair.first);
+    const auto same = std::find_if(unique.begin(), unique.end(), [&](const auto& known) {
+      return equal(known.first, pair.first);
+    });
     if (same != unique.end()) {
-      same->second = std::move(value);
+      same->second = pair.second;
     } else {
-      unique.emplace_back(std::move(key), std::move(value));
+      unique.push_back(pair);
     }
   }
   return budget.dict(std::move(unique));

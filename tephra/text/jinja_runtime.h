@@ -37,7 +37,7 @@ class Runtime {
   Value item(const Value& value, const Value& key);            // value[key]
   Value slice(const Value& value, const Value* start, const Value* stop, const Value* step);
   const Value* find(const Dict& dict, const Value& key);  // fails for a key without a hash
-  Value dict_of(Pairs pairs);  // later pairs of the same key win, as in Python
+  Value dict_of(const Pairs& pairs);  // later pairs of the same key win, as in Python
 
   Items items(const Value& iterable);  // all of them; fails for what has none
   Value first_item(const Value& iterable, bool& any);

@@ -41,9 +41,9 @@ void stable_sort(Runtime& runtime, std::vector<std::pair<Value, Value>>& keyed, 
   });
 }
 
-Items second_of(std::vector<std::pair<Value, Value>> keyed) {
+Items second_of(const std::vector<std::pair<Value, Value>>& keyed) {
   Items out;
-  for (auto& [key, value] : keyed) out.push_back(std::move(value));
+  for (const auto& [key, value] : keyed) out.push_back(value);
   return out;
 }
 
@@ -183,7 +183,7 @@ Value dictsort_filter(Call& call) {
                        call.runtime.budget.tuple({key, value}));
   }
   stable_sort(call.runtime, keyed, call.truth_or(2, false));
-  return call.runtime.budget.list(second_of(std::move(keyed)));
+  return call.runtime.budget.list(second_of(keyed));
 }
 
 Value sort_filter(Call& call) {
@@ -203,7 +203,7 @@ Value sort_filter(Call& call) {
     keyed.emplace_back(call.runtime.budget.list(std::move(key)), std::move(item));
   }
   stable_sort(call.runtime, keyed, call.truth_or(0, false));
-  return call.runtime.budget.list(second_of(std::move(keyed)));
+  return call.runtime.budget.list(second_of(keyed));
 }
 
 Value unique_filter(Call& call) {

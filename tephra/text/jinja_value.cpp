@@ -63,6 +63,7 @@ std::string Value::type_name() const {
   return kNames[static_cast<size_t>(sequence().flavour)];
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): overriders take it
 Value Object::call(Runtime&, Arguments) { fail("a {} cannot be called", type_name()); }
 
 std::string Object::printed(Runtime&) {
