@@ -99,6 +99,7 @@ void AbsorbQueries::on_cpu() const {
 }
 
 void ExpandValues::on_cpu() const {
+  if (o.rows() == 0) return;
   const int64_t rows = expand.rows() / heads, value_dim = rows - own_dim, latent = expand.cols();
   visit_float(o.dtype(), [&]<class T>() {
     std::vector<cpu::Gemm<T, T>> products;

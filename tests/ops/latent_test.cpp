@@ -49,7 +49,7 @@ struct Inputs {
 };
 
 TEST(LatentDecode, IsAttentionOnTheExpandedLatents) {
-  for (const int64_t tokens : {1, 3, 15, 16, 40}) {
+  for (const int64_t tokens : {0, 1, 3, 15, 16, 40}) {
     for (const auto& [dtype, bound] :
          {std::pair(DType::f64, 1e-13), {DType::f32, 3e-6}, {DType::bf16, 6e-2}}) {
       const Inputs in(tokens, dtype);
