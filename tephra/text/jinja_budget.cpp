@@ -23,10 +23,10 @@ void Budget::no_more_steps() const {
 }
 
 void Budget::bytes(int64_t count) {
-  bytes_ += count;
-  if (bytes_ > limits_.value_bytes) {
+  if (count > limits_.value_bytes - bytes_) {  // a sum could overflow
     fail("the template makes values of more than {}", human_bytes(limits_.value_bytes));
   }
+  bytes_ += count;
   step(count / kBytesPerStep);
 }
 
