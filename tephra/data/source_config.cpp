@@ -16,6 +16,7 @@ void SourceConfig::fields(ConfigFields& f) {
          {.choices = {"shards", "environments", "conversations"}});
   f.read("paths", paths,
          "of shards: prefixes, or folders with .idx files; of conversations: .jsonl files");
+  f.read("validation_paths", validation_paths, "the same, for validation only");
   f.check(kind == "environments" || !paths.empty(), "paths", "a source of " + kind + " needs one");
   f.check(kind != "environments" || paths.empty(), "paths", "environments read no files");
   f.read("environments", environments, "of environments: which kinds; none means all");
@@ -59,7 +60,7 @@ std::shared_ptr<const TokenSource> open_conversations(const SourceConfig& config
 }
 
 std::shared_ptr<const TokenSource> open_source(const SourceConfig& config,
-                                               const SourceSetting& setting) {
+                                               const SourceSetting& setting, Split split) {
   if (config.kind == "shards") {
     return std::make_shared<ShardSource>(config.name, open_shards(config.paths), setting.vocab_size,
                                          setting.seed);
@@ -71,7 +72,7 @@ std::shared_ptr<const TokenSource> open_source(const SourceConfig& config,
           setting.tokenizer->vocab_size(), setting.vocab_size);
   if (config.kind == "conversations") return open_conversations(config, setting);
   const EnvironmentOptions options{config.environments, config.min_level, config.max_level,
-                                   config.loss_on_prompts, Split::train};
+                                   config.loss_on_prompts, split};
   return std::make_shared<EnvironmentSource>(config.name, options, setting.tokenizer, setting.seed);
 }
 
@@ -84,7 +85,18 @@ std::vector<std::shared_ptr<const TokenSource>> open_sources(std::span<const Sou
     const bool known = std::any_of(sources.begin(), sources.end(),
                                    [&](const auto& s) { return s->name() == config.name; });
     require(!known, "two data sources have the name '{}'", config.name);
-    sources.push_back(open_source(config, setting));
+    sources.push_back(open_source(config, setting, Split::train));
+  }
+  return sources;
+}
+
+std::vector<std::shared_ptr<const TokenSource>> open_held_out(std::span<const SourceConfig> configs,
+                                                              const SourceSetting& setting) {
+  std::vector<std::shared_ptr<const TokenSource>> sources;
+  for (SourceConfig config : configs) {
+    config.paths = config.validation_paths;
+    if (config.kind != "environments" && config.paths.empty()) continue;
+    sources.push_back(open_source(config, setting, Split::held_out));
   }
   return sources;
 }

@@ -18,7 +18,7 @@ namespace tephra {
 struct SourceConfig {
   std::string name;
   std::string kind = "shards";
-  std::vector<std::string> paths;
+  std::vector<std::string> paths, validation_paths;
   std::vector<std::string> environments;
   int64_t min_level = 1;
   int64_t max_level = 5;
@@ -34,6 +34,11 @@ struct SourceSetting {
   uint64_t seed = 0;
   ChatRenderer render = chatml_pieces;  // of conversations
 };
+
+// The same sources with data that no training reads: held-out tasks, and the files of
+// validation_paths. A source that has none is left out.
+std::vector<std::shared_ptr<const TokenSource>> open_held_out(std::span<const SourceConfig> configs,
+                                                              const SourceSetting& setting);
 
 std::vector<std::shared_ptr<const TokenSource>> open_sources(std::span<const SourceConfig> configs,
                                                              const SourceSetting& setting);

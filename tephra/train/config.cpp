@@ -50,20 +50,6 @@ void ModelSettings::fields(ConfigFields& f) {
   f.check(!(preset && config), "config", "give either a preset or a config, not both");
 }
 
-void SourceSettings::fields(ConfigFields& f) {
-  f.read("name", name, "what the mixtures call it", {.required = true});
-  f.read("kind", kind, "where its tokens come from", {.choices = {"environments", "shards"}});
-  f.read("paths", paths, "shards: prefixes of .bin/.idx pairs");
-  f.read("validation_paths", validation_paths, "shards: the same, held out for validation");
-  f.read("environments", environments, "environments: kinds; none: all of them");
-  f.read("min_level", min_level, "environments: the easiest tasks", {.min = 1});
-  f.read("max_level", max_level, "environments: the hardest tasks", {.min = 1});
-  f.read("loss_on_prompts", loss_on_prompts, "environments: learn to pose the tasks, too");
-  f.check(min_level <= max_level, "max_level", "expected at least min_level");
-  f.check(kind == "environments" || !paths.empty(), "paths",
-          "expected at least one path for a source of this kind, got none");
-}
-
 void DataSettings::fields(ConfigFields& f) {
   f.read("tokenizer", tokenizer,
          "folder with a tokenizer.json, or \"bytes\": one token a byte and a few special ones");

@@ -9,6 +9,7 @@
 
 #include "tephra/base/config.h"
 #include "tephra/base/json.h"
+#include "tephra/data/source_config.h"
 
 namespace tephra {
 
@@ -29,20 +30,9 @@ struct ModelSettings {
   void fields(ConfigFields& f);
 };
 
-struct SourceSettings {
-  std::string name;
-  std::string kind = "environments";
-  std::vector<std::string> paths, validation_paths;  // shards
-  std::vector<std::string> environments;             // kinds
-  int64_t min_level = 1, max_level = 3;
-  bool loss_on_prompts = false;
-
-  void fields(ConfigFields& f);
-};
-
 struct DataSettings {
   std::string tokenizer = "bytes";
-  std::vector<SourceSettings> sources;
+  std::vector<SourceConfig> sources;
 
   void fields(ConfigFields& f);
 };

@@ -5,66 +5,24 @@
 
 #include "tephra/base/error.h"
 #include "tephra/base/text.h"
-#include "tephra/data/environment_source.h"
-#include "tephra/data/shard_source.h"
 
 namespace tephra {
 namespace {
 
 constexpr int64_t kStepsAhead = 2;
 
-std::shared_ptr<const TokenSource> shard_source(const SourceSettings& s,
-                                                const std::vector<std::string>& paths,
-                                                int64_t vocab_size, uint64_t seed) {
-  std::vector<std::shared_ptr<const TokenShard>> shards;
-  for (const std::string& path : paths) shards.push_back(TokenShard::open(path));
-  return std::make_shared<ShardSource>(s.name, std::move(shards), vocab_size, seed);
-}
-
-std::shared_ptr<const TokenSource> open_source(const SourceSettings& s, Split split,
-                                               const std::shared_ptr<const Tokenizer>& tokenizer,
-                                               int64_t vocab_size, uint64_t seed) {
-  if (s.kind == "shards") {
-    const auto& paths = split == Split::train ? s.paths : s.validation_paths;
-    return paths.empty() ? nullptr : shard_source(s, paths, vocab_size, seed);
-  }
-  const EnvironmentOptions options{.kinds = s.environments,
-                                   .min_level = s.min_level,
-                                   .max_level = s.max_level,
-                                   .loss_on_prompts = s.loss_on_prompts,
-                                   .split = split};
-  return std::make_shared<EnvironmentSource>(s.name, options, tokenizer, seed);
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
-
 std::vector<SourceWeight> mixture_of(const PhaseSettings& phase,
-                                     const std::vector<SourceSettings>& sources) {
+                                     const std::vector<SourceConfig>& sources) {
   std::vector<SourceWeight> mixture;
   for (const MixtureSettings& m : phase.mixture) mixture.push_back({m.source, m.weight});
   if (mixture.empty()) {
-    for (const SourceSettings& s : sources) mixture.push_back({s.name, 1});
-  }
-  std::vector<std::string> names;
-  for (const SourceSettings& s : sources) names.push_back(s.name);
-  for (const SourceWeight& m : mixture) {
-    if (std::find(names.begin(), names.end(), m.source) != names.end()) continue;
-    throw Error(Fault::usage,
-                format("phase '{}': the mixture names the source '{}', which data.sources does not "
-                       "have",
-                       phase.name, m.source),
-                format("the sources are: {}", joined(names)));
+    for (const SourceConfig& s : sources) mixture.push_back({s.name, 1});
   }
   return mixture;
 }
 
 // Steps of equal batch size are one phase of the data.
-std::vector<DataPhase> data_phases(const Phases& phases,
-                                   const std::vector<SourceSettings>& sources) {
+std::vector<DataPhase> data_phases(const Phases& phases, const std::vector<SourceConfig>& sources) {
   std::vector<DataPhase> out;
   int64_t step = 0;
   for (int64_t p = 0; p < phases.count(); ++p) {
@@ -100,23 +58,19 @@ MicroBatch micro_batch(const Batch& batch) {
 StepData::StepData(const RunConfig& config, const Phases& phases,
                    std::shared_ptr<const Tokenizer> tokenizer, int64_t vocab_size)
     : micro_tokens_(config.step.micro_tokens) {
-  std::vector<SourceSettings> settings = config.data.sources;
-  if (settings.empty()) settings.push_back({.name = "environments"});
-  std::vector<std::string> held_out_names;
-  for (const SourceSettings& s : settings) {
-    const auto seed = static_cast<uint64_t>(config.seed);
-    sources_.push_back(open_source(s, Split::train, tokenizer, vocab_size, seed));
-    if (auto held_out = open_source(s, Split::held_out, tokenizer, vocab_size, seed)) {
-      held_out_sources_.push_back(held_out);
-      held_out_names.push_back(s.name);
-    }
-  }
+  std::vector<SourceConfig> settings = config.data.sources;
+  if (settings.empty()) settings.push_back({.name = "environments", .kind = "environments"});
+  const SourceSetting setting{.tokenizer = std::move(tokenizer),
+                              .vocab_size = vocab_size,
+                              .seed = static_cast<uint64_t>(config.seed)};
+  sources_ = open_sources(settings, setting);
+  held_out_sources_ = open_held_out(settings, setting);
   phases_ = data_phases(phases, settings);
   for (int64_t p = 0; p < phases.count(); ++p) {
     DataPhase held_out{1, 1, phases.settings(p).context, mixture_of(phases.settings(p), settings)};
     std::erase_if(held_out.mixture, [&](const SourceWeight& w) {
-      return std::find(held_out_names.begin(), held_out_names.end(), w.source) ==
-             held_out_names.end();
+      return std::none_of(held_out_sources_.begin(), held_out_sources_.end(),
+                          [&](const auto& s) { return s->name() == w.source; });
     });
     held_out_.push_back(held_out);
   }

@@ -39,6 +39,7 @@ router_hidden_size = 16
 max_position_embeddings = 256
 [[data.sources]]
 name = "tasks"
+kind = "environments"
 environments = ["addition", "reversing"]
 max_level = 2
 [[phases]]
