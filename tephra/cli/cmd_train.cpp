@@ -45,9 +45,14 @@ void describe(Flags& flags, Options& o) {
 
 // The peak that MFU is a share of: measured once on this machine, then remembered.
 double gemm_flops() {
-  const std::string cpu = this_machine().cpu;
-  if (const auto known = load_ceilings(cpu, num_threads())) return known->gemm_gflops * 1e9;
+  const Machine machine = this_machine();
+  if (const auto known = load_ceilings(machine.cpu, num_threads())) return known->gemm_gflops * 1e9;
   const Ceilings measured = measure_ceilings(0.4);
+  if (measured.load_average > machine.cores) {
+    log_warning(
+        "the peak that MFU is a share of was measured on a busy machine; run tephra doctor "
+        "on an idle one");
+  }
   return measured.gemm_gflops * 1e9;
 }
 
