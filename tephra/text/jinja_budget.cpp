@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kPerValue = 64;      // the control block and header of anything made
 constexpr int64_t kBytesPerStep = 64;  // copying this much takes about as long as a step
+constexpr int64_t kBytesPerScan = 32;  // and going through this much by characters
 
 int checked_depth(int depth) {
   if (depth > kMaxValueDepth) fail("values nested deeper than {} levels", kMaxValueDepth);
@@ -20,6 +21,10 @@ int checked_depth(int depth) {
 
 void Budget::no_more_steps() const {
   fail("the template takes more than {} steps; it may loop too often", human_count(limits_.steps));
+}
+
+void Budget::scan(const Value& value) {
+  step(1 + (value.is_text() ? static_cast<int64_t>(value.bytes().size()) / kBytesPerScan : 0));
 }
 
 void Budget::bytes(int64_t count) {

@@ -47,6 +47,7 @@ class Budget {
     if ((steps_ += count) > limits_.steps) [[unlikely]]
       no_more_steps();
   }
+  void scan(const Value& value);     // a step, and more where a text is read
   void bytes(int64_t count);         // also counts steps, since bytes take time
   void output(int64_t total) const;  // fails when the rendered text is longer than allowed
 

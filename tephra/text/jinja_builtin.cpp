@@ -93,7 +93,10 @@ std::string suggestion(std::string_view name, std::span<const Builtin> table) {
 
 Value run_builtin(Runtime& runtime, const Builtin& builtin, const Value& self,
                   Arguments arguments) {
-  runtime.budget.step();
+  // Most of them read their texts, also those that make nothing of them.
+  runtime.budget.scan(self);
+  for (const Value& argument : arguments.positional) runtime.budget.scan(argument);
+  for (const auto& [name, argument] : arguments.named) runtime.budget.scan(argument);
   const Signature signature = signature_of(builtin);
   Call call{.runtime = runtime, .self = self, .name = builtin.name};
   call.given.resize(signature.names.size());

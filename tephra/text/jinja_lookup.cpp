@@ -121,7 +121,7 @@ Value Runtime::missing_attribute(const Value& value, std::string_view name) cons
 }
 
 Value Runtime::attribute(const Value& value, std::string_view name) {
-  budget.step();
+  budget.step(1 + static_cast<int64_t>(name.size()) / 64);
   if (value.is_undefined()) fail("{}", value.why_undefined());
   if (is_foreign(value, name)) {
     fail("the attribute '{}' of a {} is not supported", name, value.type_name());
@@ -140,12 +140,12 @@ Value Runtime::attribute(const Value& value, std::string_view name) {
 
 Value Runtime::text_item(const Value& value, int64_t index) {
   const std::string& bytes = value.bytes();
+  budget.scan(value);
   const int64_t count = count_code_points(bytes);
   if (index < 0) index += count;
   if (index < 0 || index >= count) {
     return Value::undefined(format("a str of length {} has no element {}", count, index));
   }
-  budget.step(static_cast<int64_t>(bytes.size()) / 64);
   const size_t begin = byte_offset(bytes, index);
   const std::string_view rest = std::string_view(bytes).substr(begin);
   return budget.text(std::string(rest.substr(0, byte_offset(rest, 1))), value.text().markup);

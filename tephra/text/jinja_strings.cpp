@@ -99,9 +99,11 @@ bool is_white_space(char32_t c) {
 
 std::string_view stripped(std::string_view text, const std::string* characters, bool left,
                           bool right) {
-  const std::u32string set = characters != nullptr ? code_points(*characters) : std::u32string();
+  std::u32string set = characters != nullptr ? code_points(*characters) : std::u32string();
+  std::sort(set.begin(), set.end());
   const auto goes = [&](char32_t c) {
-    return characters != nullptr ? set.find(c) != set.npos : is_white_space(c);
+    return characters != nullptr ? std::binary_search(set.begin(), set.end(), c)
+                                 : is_white_space(c);
   };
   size_t length = 0;
   while (left && !text.empty() && goes(first_code_point(text, length))) text.remove_prefix(length);
