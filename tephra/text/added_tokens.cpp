@@ -2,6 +2,7 @@
 #include "tephra/text/added_tokens.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "tephra/base/error.h"
 #include "tephra/text/unicode.h"
@@ -61,8 +62,16 @@ AddedToken parse_added_token(const Fields& f) {
 
 AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens)
     : tokens_(std::move(tokens)), first_bytes_(256) {
-  std::sort(tokens_.begin(), tokens_.end(),
-            [](const AddedToken& a, const AddedToken& b) { return a.content < b.content; });
+  // Of tokens that read alike, also when only their normal forms do, the special one is found, then
+  // the one with the lower id.
+  std::sort(tokens_.begin(), tokens_.end(), [](const AddedToken& a, const AddedToken& b) {
+    return std::tuple(std::string_view(a.content), !a.special, a.id) <
+           std::tuple(std::string_view(b.content), !b.special, b.id);
+  });
+  const auto alike = [](const AddedToken& a, const AddedToken& b) {
+    return a.content == b.content;
+  };
+  tokens_.erase(std::unique(tokens_.begin(), tokens_.end(), alike), tokens_.end());
   for (const AddedToken& token : tokens_) {
     first_bytes_[static_cast<unsigned char>(token.content[0])] = true;
   }

@@ -11,18 +11,21 @@ namespace tephra {
 class Normalizer::Step {
  public:
   virtual ~Step() = default;
-  // May write to `scratch` and return a view of it; `text` never lies in it.
-  virtual std::string_view run(std::string_view text, std::string& scratch) const = 0;
+  // May write to `scratch` and return a view of it; `text` never lies in it. Nothing longer than
+  // `limit` bytes is made of replacements.
+  virtual std::string_view run(std::string_view text, std::string& scratch, size_t limit) const = 0;
 };
 
 namespace {
 
 using Step = Normalizer::Step;
 
+constexpr size_t kMaxGrowth = 64;  // all steps together; NFKD can make 18 characters of one
+
 class Form : public Step {
  public:
   explicit Form(NormalForm form) : form_(form) {}
-  std::string_view run(std::string_view text, std::string& scratch) const override {
+  std::string_view run(std::string_view text, std::string& scratch, size_t) const override {
     return normalized(text, form_, scratch);
   }
 
@@ -33,10 +36,10 @@ class Form : public Step {
 class Replace : public Step {
  public:
   explicit Replace(const Fields& step) : pattern_(step), content_(step.string("content")) {}
-  std::string_view run(std::string_view text, std::string& scratch) const override {
+  std::string_view run(std::string_view text, std::string& scratch, size_t limit) const override {
     // One byte for one string is what every SentencePiece-like file does with its spaces.
     if (pattern_.is_regex() || pattern_.text().size() != 1) {
-      replace_matches(text, pattern_, content_, scratch);
+      replace_matches(text, pattern_, content_, scratch, limit);
       return scratch;
     }
     const char from = pattern_.text()[0];
@@ -46,6 +49,7 @@ class Replace : public Step {
     for (const char c : text) {
       if (c == from) {
         scratch += content_;
+        require_short(scratch, limit);
       } else {
         scratch += c;
       }
@@ -61,7 +65,7 @@ class Replace : public Step {
 class Prepend : public Step {
  public:
   explicit Prepend(const Fields& step) : prefix_(step.string("prepend")) {}
-  std::string_view run(std::string_view text, std::string& scratch) const override {
+  std::string_view run(std::string_view text, std::string& scratch, size_t) const override {
     if (text.empty()) return text;
     scratch = prefix_;
     scratch += text;
@@ -76,7 +80,7 @@ class Strip : public Step {
  public:
   explicit Strip(const Fields& step)
       : left_(step.boolean("strip_left")), right_(step.boolean("strip_right")) {}
-  std::string_view run(std::string_view text, std::string&) const override {
+  std::string_view run(std::string_view text, std::string&, size_t) const override {
     while (left_ && !text.empty()) {
       const CodePoint c = first_code_point(text.data());
       if ((char_bits(c.value) & kSpace) == 0) break;
@@ -129,10 +133,11 @@ void Normalizer::add(const Fields& step) {
 }
 
 std::string_view Normalizer::operator()(std::string_view text, NormalizerScratch& scratch) const {
+  const size_t limit = kMaxGrowth * text.size() + (size_t{1} << 20);
   std::string* free = &scratch.a;
   std::string* other = &scratch.b;
   for (const auto& step : steps_) {
-    text = step->run(text, *free);
+    text = step->run(text, *free, limit);
     if (text.data() == free->data()) std::swap(free, other);  // the text now lies in `other`
   }
   return text;

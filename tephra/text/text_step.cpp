@@ -31,13 +31,19 @@ void TextPattern::each_match(std::string_view text,
   }
 }
 
+void require_short(std::string_view made, size_t limit) {
+  require_data(made.size() <= limit,
+               "tokenizer.json: its Replace steps make more than {} bytes of a text", limit);
+}
+
 void replace_matches(std::string_view text, const TextPattern& pattern, std::string_view content,
-                     std::string& out) {
+                     std::string& out, size_t limit) {
   out.clear();
   size_t copied = 0;
   pattern.each_match(text, [&](size_t begin, size_t end) {
     out += text.substr(copied, begin - copied);
     out += content;
+    require_short(out, limit);
     copied = end;
   });
   out += text.substr(copied);

@@ -29,9 +29,10 @@ class TextPattern {
   std::optional<Regex> regex_;
 };
 
-// `out` gets the text with each match replaced.
+// `out` gets the text with each match replaced; an error when that is longer than `limit` bytes.
 void replace_matches(std::string_view text, const TextPattern& pattern, std::string_view content,
-                     std::string& out);
+                     std::string& out, size_t limit = SIZE_MAX);
+void require_short(std::string_view made, size_t limit);
 
 std::string with_replaced(std::string_view text, std::string_view from, std::string_view to);
 

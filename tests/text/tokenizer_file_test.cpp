@@ -123,6 +123,26 @@ TEST(TokenizerFile, FindsAddedTokensAsTheirFlagsSay) {
   EXPECT_EQ(encoded(with(R"(, "normalized": false)", replace), "YYXX"), (Ids{9, 9, 8}));
 }
 
+TEST(TokenizerFile, FindsOneOfAddedTokensThatReadAlike) {
+  const std::string twice = R"({"normalizer": {"type": "NFC"}, "added_tokens": [
+      {"id": 7, "content": "<a_token_that_is_long>"}, {"id": 6, "content": "<a_token_that_is_long>"},
+      {"id": 9, "content": "\u00e9"}, {"id": 8, "content": "e\u0301", "normalized": true}]})";
+  EXPECT_EQ(encoded(twice, std::string_view("<a_token_that_is_long>\0\0\0\0a", 27)), (Ids{6, 0}));
+  EXPECT_EQ(encoded(twice, "aé"), (Ids{0, 8}));
+}
+
+TEST(TokenizerFile, GivesUpOnATextThatReplacementsBlowUp) {
+  std::string steps;
+  for (int i = 0; i < 60; ++i) {
+    steps += std::string(i == 0 ? "" : ",") +
+             R"({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"})";
+  }
+  const std::string file =
+      file_with(R"({"normalizer": {"type": "Sequence", "normalizers": [)" + steps + "]}}");
+  const Tokenizer tokenizer = Tokenizer::parse(file, "t");
+  EXPECT_EQ(error_of([&] { tokenizer.encode("a"); }).fault(), Fault::data);
+}
+
 TEST(TokenizerFile, SplitsAsEachBehaviorSays) {
   const auto split = [](const char* behavior, const char* more = "") {
     std::string pieces;
