@@ -8,7 +8,7 @@ SOURCES = $(shell find tephra tests fuzz -name '*.h' -o -name '*.cpp')
 
 # What each sanitizer build runs. ThreadSanitizer costs a factor of ten, so it gets the tests that
 # use several threads: those of the rooms with shared state, and every op on 1 to 16 threads.
-TSAN_ROOMS = base device core infer
+TSAN_ROOMS = base device core infer data
 TSAN_OPS = *AnyNumberOfThreads*
 
 .DEFAULT_GOAL := help
@@ -32,7 +32,7 @@ test: build  ## build, then run every CPU test (some minutes)
 	@echo "test: every CPU test, about half a minute"
 	@ctest --test-dir build/release -LE gpu -j $(JOBS) --output-on-failure --no-tests=error
 
-quickstart: build  ## build, write a small random ZAYA1 model, check its decoding, generate
+quickstart: build  ## build, train a small ZAYA1 on built-in tasks, evaluate it, let it answer (5 minutes)
 	@tools/quickstart.sh build/release/tephra build/quickstart
 
 bench: build  ## build, then time every op beside the ceilings of this machine (some minutes)
