@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 
+#include "tephra/base/clock.h"
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
 #include "tephra/base/parallel.h"
@@ -43,17 +45,24 @@ void describe(Flags& flags, Options& o) {
   flags.example("tephra train my.toml --init-from ZAYA1-8B --plan");
 }
 
-// The peak that MFU is a share of: measured once on this machine, then remembered.
+// The peak that MFU is a share of: what `tephra doctor` measured on this machine, else the best of
+// a few products now.
 double gemm_flops() {
   const Machine machine = this_machine();
   if (const auto known = load_ceilings(machine.cpu, num_threads())) return known->gemm_gflops * 1e9;
-  const Ceilings measured = measure_ceilings(0.4);
-  if (measured.load_average > machine.cores) {
+  constexpr double kSeconds = 0.1;
+  const GemmPeer peer({{.m = 768, .n = 768, .k = 768, .transpose_b = true}});
+  peer.run(num_threads());
+  double best = 0;
+  for (const double begin = steady_seconds(); steady_seconds() - begin < kSeconds;) {
+    best = std::max(best, peer.flops() / seconds_of([&] { peer.run(num_threads()); }));
+  }
+  if (load_average() > machine.cores) {
     log_warning(
         "the peak that MFU is a share of was measured on a busy machine; run tephra doctor "
         "on an idle one");
   }
-  return measured.gemm_gflops * 1e9;
+  return best;
 }
 
 struct Prepared {

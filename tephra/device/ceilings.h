@@ -25,7 +25,7 @@ struct GemmShape {
   }
 };
 
-// oneDNN's own sgemm with its own threading, one call after the other.
+// oneDNN's own sgemm, one product after the other, its rows or columns shared out to the threads.
 class GemmPeer {
  public:
   explicit GemmPeer(std::vector<GemmShape> shapes);
@@ -34,6 +34,8 @@ class GemmPeer {
   void run(int threads) const;
 
  private:
+  void run_one(const GemmShape& shape, int64_t index, int threads) const;
+
   std::vector<GemmShape> shapes_;
   int64_t a_stride_ = 0, b_stride_ = 0, c_stride_ = 0;  // floats between two matrices
   std::shared_ptr<Storage> a_, b_, c_;

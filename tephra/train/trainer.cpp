@@ -39,10 +39,10 @@ BalanceController balance_controller(Model& model, const BalancingSettings& s) {
           {.lr = s.lr, .adamw = {.beta1 = s.beta1, .beta2 = s.beta2, .eps = 1e-8}}};
 }
 
-CheckpointOptions checkpoint_options(const CheckpointSettings& s, MetricsLog* metrics) {
+CheckpointOptions checkpoint_options(const CheckpointSettings& s, std::function<void()> before) {
   return {.keep = {.last_n = s.keep_last, .every_m = s.keep_every},
           .on_failure = s.on_failure == "stop" ? OnFailedSave::stop : OnFailedSave::carry_on,
-          .before_commit = [metrics] { metrics->flush(); }};
+          .before_commit = std::move(before)};
 }
 
 // What TensorBoard gets of a row: its numbers, and the mean of its lists.
@@ -186,7 +186,7 @@ TrainSummary Trainer::run() {
     events_ = std::make_unique<EventFile>(parts_.run_dir / "tensorboard", step_ + 1);
   }
   writer_ = std::make_unique<CheckpointWriter>(
-      lock_, checkpoint_options(parts_.config.checkpoints, metrics_.get()));
+      lock_, checkpoint_options(parts_.config.checkpoints, [this] { metrics_->flush(); }));
   writer_->prepare(state().tensors());
 
   while (step_ < phases_.steps()) {

@@ -79,17 +79,31 @@ double GemmPeer::flops() const {
 }
 
 void GemmPeer::run(int threads) const {
-  const LibraryThreads scope(threads);
   for (const GemmShape& s : shapes_) {
-    for (int64_t i = 0; i < s.count; ++i) {
-      const dnnl_status_t status = dnnl_sgemm(
-          s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, 1.0f,
-          static_cast<const float*>(a_->data()) + i * a_stride_, s.transpose_a ? s.m : s.k,
-          static_cast<const float*>(b_->data()) + i * b_stride_, s.transpose_b ? s.k : s.n, 0.0f,
-          static_cast<float*>(c_->data()) + i * c_stride_, s.n);
-      TEPHRA_ASSERT(status == dnnl_success, "oneDNN accepts every dense product");
-    }
+    for (int64_t i = 0; i < s.count; ++i) run_one(s, i, threads);
   }
+}
+
+// Each thread computes rows, or columns where there are more of them. The library's own threading
+// is left alone: oneDNN 2.6 corrupts its memory now and then when the machine is busy.
+void GemmPeer::run_one(const GemmShape& s, int64_t index, int threads) const {
+  constexpr int64_t kMultiple = 48;
+  const bool by_rows = s.m >= s.n;
+  const int64_t size = by_rows ? s.m : s.n;
+  const int64_t piece = ceil_div(ceil_div(size, std::max(1, threads)), kMultiple) * kMultiple;
+  const float* a = static_cast<const float*>(a_->data()) + index * a_stride_;
+  const float* b = static_cast<const float*>(b_->data()) + index * b_stride_;
+  float* c = static_cast<float*>(c_->data()) + index * c_stride_;
+  parallel_for(size, std::min(piece, std::max<int64_t>(1, size)), [&](int64_t begin, int64_t end) {
+    const LibraryThreads scope(1);
+    const int64_t row = by_rows ? begin : 0, column = by_rows ? 0 : begin;
+    const dnnl_status_t status = dnnl_sgemm(
+        s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', by_rows ? end - begin : s.m,
+        by_rows ? s.n : end - begin, s.k, 1.0f, a + (s.transpose_a ? row : row * s.k),
+        s.transpose_a ? s.m : s.k, b + (s.transpose_b ? column * s.k : column),
+        s.transpose_b ? s.k : s.n, 0.0f, c + row * s.n + column, s.n);
+    TEPHRA_ASSERT(status == dnnl_success, "oneDNN accepts every dense product");
+  });
 }
 
 StreamMix nearest_mix(double read_bytes, double write_bytes) {
