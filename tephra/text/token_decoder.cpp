@@ -35,12 +35,15 @@ class Replace : public TokenDecoder::Step {
   void run(Tokens& tokens) const override {
     std::string replaced;
     for (std::string& token : tokens) {
-      replace_matches(token, pattern_, content_, replaced);
+      replace_matches(token, pattern_, content_, replaced, kMostBytes);
       token.swap(replaced);
     }
   }
 
  private:
+  static constexpr size_t kMostBytes = 1
+                                       << 20;  // of one token: a hostile chain doubles it each time
+
   TextPattern pattern_;
   std::string content_;
 };

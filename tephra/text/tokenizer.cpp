@@ -127,25 +127,30 @@ std::vector<std::vector<int32_t>> encode_batch(const Tokenizer& tokenizer,
 
 // Decoders look at neighbours (a prefix space, rows of bytes), so the new text is the difference
 // between decoding with and without the held ids, both after the ones told last. A U+FFFD at the
-// end may be half a character.
+// end may be half a character. Where a row of bytes that was told as text turns out to be broken,
+// decoding no longer begins with that text; then the held ids are decoded alone.
 std::string StreamDecoder::add(int32_t id) {
   ids_.push_back(id);
   const std::span<const int32_t> all(ids_);
   const std::string before = tokenizer_.decode(all.first(told_), options_);
   const std::string now = tokenizer_.decode(all, options_);
   if (now.size() <= before.size() || now.ends_with("\xef\xbf\xbd")) return {};
+  std::string text = now.starts_with(before) ? now.substr(before.size())
+                                             : tokenizer_.decode(all.subspan(told_), options_);
   ids_.erase(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(told_));
   told_ = ids_.size();
-  return now.substr(before.size());
+  return text;
 }
 
 std::string StreamDecoder::finish() {
   const std::span<const int32_t> all(ids_);
   const std::string before = tokenizer_.decode(all.first(told_), options_);
   const std::string now = tokenizer_.decode(all, options_);
+  std::string text = now.starts_with(before) ? now.substr(before.size())
+                                             : tokenizer_.decode(all.subspan(told_), options_);
   ids_.clear();
   told_ = 0;
-  return now.size() <= before.size() ? std::string() : now.substr(before.size());
+  return text;
 }
 
 }  // namespace tephra

@@ -45,6 +45,18 @@ TEST(StreamDecoder, HoldsACharacterUntilItIsWhole) {
   EXPECT_EQ(stream.finish(), "\xef\xbf\xbd");
 }
 
+TEST(StreamDecoder, KeepsWhatItSaidOfARowThatTurnsOutBroken) {
+  const Tokenizer tokenizer = golden("gemma-style");
+  StreamDecoder stream(tokenizer);
+  const std::vector<int32_t> yen = tokenizer.encode("¥");
+  std::string said;
+  for (const int32_t id : {yen[0], yen[1], yen[0], tokenizer.encode("b")[0]}) {
+    said += stream.add(id);
+    EXPECT_EQ(find_invalid_utf8(said), said.npos);
+  }
+  EXPECT_EQ(said + stream.finish(), "¥\uFFFDb");
+}
+
 std::string through(std::vector<std::string> stops, const std::vector<std::string>& chunks) {
   StopStrings stop(std::move(stops));
   std::string said;

@@ -193,7 +193,7 @@ pid_t start_victim(const Path& folder) {
   const pid_t child = ::fork();
   if (child != 0) return child;
   ::setenv(kVictimFolder, folder.c_str(), 1);
-  ::unsetenv("GTEST_TOTAL_SHARDS");
+  for (const char* name : {"GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX"}) ::unsetenv(name);
   const int nowhere = ::open("/dev/null", O_WRONLY);
   ::dup2(nowhere, STDOUT_FILENO);
   ::dup2(nowhere, STDERR_FILENO);
