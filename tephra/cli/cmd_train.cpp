@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 
@@ -12,6 +14,7 @@
 #include "tephra/cli/command.h"
 #include "tephra/cli/machine_file.h"
 #include "tephra/device/machine.h"
+#include "tephra/device/memory.h"
 #include "tephra/models/checkpoint.h"
 #include "tephra/text/byte_tokenizer.h"
 #include "tephra/train/plan.h"
@@ -133,6 +136,24 @@ void report(const TrainSummary& s, const Path& run_dir) {
   log_info("{}; {}", text, run_dir.string());
 }
 
+// The folder of a dry run, which leaves nothing.
+class TemporaryFolder {
+ public:
+  TemporaryFolder()
+      : path_(std::filesystem::temp_directory_path() / format("tephra-dry-run-{}", getpid())) {}
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const Path& path() const { return path_; }
+
+ private:
+  Path path_;
+};
+
 Path folder_of(const Options& o) {
   if (o.out) return *o.out;
   RunConfig config;
@@ -146,7 +167,8 @@ int run(const Options& o) {
     return 0;
   }
   require(!o.config.empty(), "train needs a config file; see configs/ and tephra train --help");
-  const Path run_dir = folder_of(o);
+  const TemporaryFolder temporary;
+  const Path run_dir = o.dry_run ? temporary.path() : folder_of(o);
   const Prepared p = prepare(o, run_dir);
   const Phases phases(p.config.phases);
   if (o.plan) {
@@ -162,7 +184,8 @@ int run(const Options& o) {
                    .model = make_model(p, o),
                    .data = std::make_unique<StepData>(p.config, phases, p.tokens, vocabulary),
                    .run_dir = run_dir,
-                   .gemm_flops = gemm_flops()});
+                   .gemm_flops = gemm_flops(),
+                   .try_steps = o.dry_run ? 2 : 0});
   const int64_t done = o.resume == "auto" ? trainer.resume() : trainer.start_afresh();
   write_run_files(run_dir, config_text, p.model_config);
   if (done > 0) {
@@ -171,6 +194,11 @@ int run(const Options& o) {
     log_info("{}{}", trainer.optimizer().table(), phases.table());
   }
   const TrainSummary summary = trainer.run();
+  if (o.dry_run) {
+    log_info("dry run: {} steps in {}, at most {} of memory; nothing was saved", summary.steps,
+             human_seconds(summary.seconds), human_bytes(memory_use()[kNumPurposes].peak_bytes));
+    return 0;
+  }
   report(summary, run_dir);
   return 0;
 }

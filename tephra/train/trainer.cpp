@@ -187,9 +187,11 @@ TrainSummary Trainer::run() {
   }
   writer_ = std::make_unique<CheckpointWriter>(
       lock_, checkpoint_options(parts_.config.checkpoints, [this] { metrics_->flush(); }));
-  writer_->prepare(state().tensors());
+  const bool dry = parts_.try_steps > 0;
+  if (!dry) writer_->prepare(state().tensors());
+  const int64_t end = dry ? std::min(phases_.steps(), step_ + parts_.try_steps) : phases_.steps();
 
-  while (step_ < phases_.steps()) {
+  while (step_ < end) {
     const StepInfo info = phases_.at(step_);
     enter_phase(info.phase);
     const StepResult result = do_step(info);
@@ -198,7 +200,8 @@ TrainSummary Trainer::run() {
     ++summary_.steps;
     log_step(info, result);
     const bool stop = interrupted();
-    if (stop || due(parts_.config.checkpoints.every_steps, step_)) save(step_);
+    if (!dry && (stop || due(parts_.config.checkpoints.every_steps, step_))) save(step_);
+    if (dry) stop_if_interrupted();
     if (stop) {
       writer_->wait();
       throw Error(Fault::interrupted,

@@ -23,6 +23,7 @@ struct TrainParts {
   std::unique_ptr<StepData> data;
   Path run_dir;
   double gemm_flops = 0;  // the measured peak that MFU is a share of; 0: not known
+  int64_t try_steps = 0;  // of a dry run, which saves no checkpoint; 0: all of them
 };
 
 // Fault::usage for a name that is no op class.

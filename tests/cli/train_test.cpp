@@ -239,6 +239,10 @@ TEST_F(Train, SaysWhatIsWrongWithAConfig) {
   EXPECT_EQ(plan.code, 0) << plan.err;
   EXPECT_NE(plan.out.find("activations"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(run_dir("planned")));
+  const Ran dry = kTephra({"train", config(), "--dry-run", "--out", run_dir("dry").string()});
+  EXPECT_EQ(dry.code, 0) << dry.err;
+  EXPECT_NE(dry.err.find("dry run: 2 steps"), std::string::npos) << dry.err;
+  EXPECT_FALSE(std::filesystem::exists(run_dir("dry")));
 }
 
 }  // namespace
