@@ -29,11 +29,10 @@ Schedule schedule_of(const PhaseSettings& p, int64_t steps) {
 std::vector<int64_t> ramp_of(const PhaseSettings& p) {
   std::vector<int64_t> before{0};
   if (!p.batch_ramp_from) return before;
-  const auto from = static_cast<double>(*p.batch_ramp_from / p.context);
-  const auto to = static_cast<double>(p.batch_tokens / p.context);
+  const int64_t first = *p.batch_ramp_from / p.context, last = p.batch_tokens / p.context;
   for (int64_t s = 0; s < p.batch_ramp_steps; ++s) {
     const double t = static_cast<double>(s) / static_cast<double>(p.batch_ramp_steps);
-    before.push_back(before.back() + std::llround(from + t * (to - from)));
+    before.push_back(before.back() + first + std::llround(t * static_cast<double>(last - first)));
   }
   return before;
 }
