@@ -3,6 +3,7 @@
 // words. One cache line an entry; a new piece takes the place of the older of two.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -105,7 +106,7 @@ inline void PieceCache::insert(const Key& key, std::span<const int32_t> ids) {
   Entry& first = entries_[key.slot];
   if (first.length != 0) entries_[key.slot ^ 1] = first;
   std::memcpy(first.words, key.words, sizeof first.words);
-  std::memcpy(first.ids, ids.data(), ids.size_bytes());
+  std::copy(ids.begin(), ids.end(), first.ids);
   first.length = static_cast<uint16_t>(key.length);
   first.count = static_cast<uint16_t>(ids.size());
 }

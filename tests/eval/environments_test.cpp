@@ -103,7 +103,8 @@ TEST(Environments, AskDifferentHeldOutTasksThatTheSeedDecides) {
             first[0].problems[7].prompt);
   options.seed = 4;
   int64_t shared = 0;
-  for (const Problem& p : evaluate_environments(model, tokenizer, options)[0].problems) {
+  const auto second = evaluate_environments(model, tokenizer, options);
+  for (const Problem& p : second[0].problems) {
     shared += prompts.contains(p.prompt) ? 1 : 0;
   }
   EXPECT_LT(shared, 5);
