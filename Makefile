@@ -8,7 +8,7 @@ SOURCES = $(shell find tephra tests fuzz -name '*.h' -o -name '*.cpp')
 
 # What each sanitizer build runs. ThreadSanitizer costs a factor of ten, so it gets the tests that
 # use several threads: those of the rooms with shared state, and every op on 1 to 16 threads.
-TSAN_ROOMS = base device core infer data
+TSAN_ROOMS = base device core infer
 TSAN_OPS = *AnyNumberOfThreads*
 
 .DEFAULT_GOAL := help
