@@ -187,6 +187,9 @@ TEST(Signals, TheFirstAsksToStop) {
 }
 
 TEST(Signals, TheSecondEndsAtOnce) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer knows no fork of a process with several threads";
+#endif
   EXPECT_EQ(exit_code_of_child([] {
               install_signal_handlers();
               ::raise(SIGINT);
@@ -197,6 +200,9 @@ TEST(Signals, TheSecondEndsAtOnce) {
 }
 
 TEST(Signals, ABlockedReadReturns) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer knows no fork of a process with several threads";
+#endif
   EXPECT_EQ(exit_code_of_child([] {
               install_signal_handlers();
               int ends[2];
