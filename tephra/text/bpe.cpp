@@ -116,11 +116,13 @@ void Bpe::index_characters() {
 }
 
 // Cuts look at the text, so they are right only where the text is what gets merged: byte tokens and
-// the unknown token stand for other text than they spell, and fused unknowns span characters.
+// the unknown token stand for other text than they spell, fused unknowns span characters, and an
+// unknown waits behind the byte tokens that follow it.
 void Bpe::learn_cuts() {
   const bool no_bytes_missing = std::count(byte_ids_.begin(), byte_ids_.end(), kNone) == 0;
   const bool no_unknowns = (byte_level_ || byte_fallback_) && no_bytes_missing;
-  may_cut_ = !merges_strangers_ && (no_unknowns || unknown_id_ == kNone || !fuse_unknown_);
+  const bool unknown_waits = unknown_id_ != kNone && (fuse_unknown_ || byte_fallback_);
+  may_cut_ = !merges_strangers_ && (no_unknowns || !unknown_waits);
   for (uint32_t rank = 0; rank < merges_.size(); ++rank) {
     const std::string_view token = tokens_[merges_.merged(rank)];
     if (!byte_level_) {

@@ -4,6 +4,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
+
 #include "tephra/base/error.h"
 #include "tephra/base/text.h"
 #include "tephra/text/unicode.h"
@@ -32,6 +34,12 @@ std::string translated(std::string_view pattern) {
   bool in_class = false;
   for (size_t i = 0; i < pattern.size(); ++i) {
     const char c = pattern[i];
+    if (in_class && pattern.substr(i, 2) == "[:") {  // [:alpha:]: its ']' does not end the class
+      const size_t end = std::min(pattern.find(":]", i + 2), pattern.size() - 2) + 2;
+      out += pattern.substr(i, end - i);
+      i = end - 1;
+      continue;
+    }
     if (c != '\\' || i + 1 == pattern.size()) {
       if (c == '[') in_class = true;
       if (c == ']') in_class = false;

@@ -92,5 +92,14 @@ TEST(SplitScanner, IsNotUsedForPatternsItDoesNotKnow) {
   EXPECT_NE(find_split_scanner(kGpt2Pattern), nullptr);
 }
 
+TEST(Regex, KeepsNamedClassesWholeInsideAClass) {
+  std::vector<size_t> begins;
+  Regex("[[:digit:]\\s]+", "test").each_match("a1\u00a02b", [&](size_t begin, size_t end) {
+    begins.push_back(begin);
+    begins.push_back(end);
+  });
+  EXPECT_EQ(begins, (std::vector<size_t>{1, 5}));
+}
+
 }  // namespace
 }  // namespace tephra

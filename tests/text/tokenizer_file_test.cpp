@@ -186,6 +186,9 @@ TEST(TokenizerFile, TreatsUnknownCharactersAsTheModelSays) {
   EXPECT_EQ(encoded(model(R"(, "unk_token": "u")"), "axxa"), (Ids{0, 1, 1, 0}));
   EXPECT_EQ(encoded(model(R"(, "unk_token": "u", "fuse_unk": true)"), "axxa"), (Ids{0, 1, 0}));
   EXPECT_EQ(encoded(model(R"(, "unk_token": "u", "byte_fallback": true)"), "éx"), (Ids{2, 3, 1}));
+  // As in the reference, an unknown waits behind the bytes that follow it.
+  EXPECT_EQ(encoded(model(R"(, "unk_token": "u", "byte_fallback": true)"), "xéa"),
+            (Ids{2, 3, 1, 0}));
 }
 
 TEST(TokenizerFile, TakesTheWholePieceWhenMergesAreIgnored) {
