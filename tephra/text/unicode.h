@@ -54,6 +54,9 @@ inline uint8_t char_bits(uint32_t code_point) {
   return code_point < 128 ? kAsciiBits[code_point] : wide_char_bits(code_point);
 }
 
+// The simple lower case of a character: itself when it has none.
+uint32_t lower_code_point(uint32_t code_point);
+
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
 
 // The text in that form: itself when it already is, else held by `scratch`. Valid UTF-8 only.

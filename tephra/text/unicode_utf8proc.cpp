@@ -115,6 +115,10 @@ size_t next_settled(std::string_view text, size_t at, NormalForm form) {
 
 }  // namespace
 
+uint32_t lower_code_point(uint32_t c) {
+  return static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+}
+
 uint8_t wide_char_bits(uint32_t c) {
   if (is_wide_space(c)) return kSpace;
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
