@@ -38,6 +38,10 @@ struct Segments {
 struct KeyRanges {
   Tensor first_N;  // i32
   Tensor last_N;   // i32, exclusive
+  // Where keys lie in pages: row r of the ranges is row r % page_rows of page pages[r / page_rows]
+  // of the keys. Undefined: the ranges number the rows of the keys themselves.
+  Tensor pages = {};  // i32
+  int64_t page_rows = 0;
 };
 
 // Each token sees its own segment up to itself; with window > 0 only the last `window` keys, the

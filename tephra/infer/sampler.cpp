@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace tephra {
@@ -41,6 +42,61 @@ void check_sampling(const Sampling& s) {
   require(s.top_k >= 0, "top-k: expected 0 (off) or more, got {}", s.top_k);
   require(s.top_p > 0 && s.top_p <= 1, "top-p: expected a share in (0, 1], got {}", s.top_p);
   require(s.min_p >= 0 && s.min_p <= 1, "min-p: expected a share in [0, 1], got {}", s.min_p);
+  require(std::isfinite(s.repetition) && s.repetition > 0,
+          "repetition penalty: expected a number above 0, got {}", s.repetition);
+  require(std::isfinite(s.frequency) && std::isfinite(s.presence),
+          "frequency and presence penalty: expected numbers, got {} and {}", s.frequency,
+          s.presence);
+}
+
+void TokenCounts::add_prompt(std::span<const int32_t> ids) {
+  for (const int32_t id : ids) said.try_emplace(id, 0);
+}
+
+void adjust_logits(std::span<float> logits, const Sampling& s, const TokenCounts& counts) {
+  if (s.has_penalties()) {
+    for (const auto& [id, count] : counts.said) {
+      if (static_cast<size_t>(id) >= logits.size()) continue;
+      double logit = logits[static_cast<size_t>(id)];
+      logit = logit > 0 ? logit / s.repetition : logit * s.repetition;
+      if (count > 0) logit -= s.presence + s.frequency * static_cast<double>(count);
+      logits[static_cast<size_t>(id)] = static_cast<float>(logit);
+    }
+  }
+  for (const auto& [id, bias] : s.bias) {
+    if (static_cast<size_t>(id) >= logits.size()) continue;
+    float& logit = logits[static_cast<size_t>(id)];
+    logit = static_cast<float>(double(logit) + bias);
+  }
+}
+
+void mask_logits(std::span<float> logits, std::span<const uint64_t> allowed) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const bool may = i / 64 < allowed.size() && (allowed[i / 64] >> (i % 64) & 1) != 0;
+    if (!may) logits[i] = kNever;
+  }
+}
+
+Logprobs logprobs(std::span<const float> logits, int64_t usable, int32_t id, int64_t top) {
+  logits = logits.first(static_cast<size_t>(usable));
+  const double most = logits[static_cast<size_t>(likeliest(logits))];
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(double(logit) - most);
+  const double total = most + std::log(sum);
+  const auto of = [&](int32_t i) { return double(logits[static_cast<size_t>(i)]) - total; };
+  Logprobs result{.chosen = of(id), .top = {}};
+  std::vector<int32_t> order(logits.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
+  const auto count = std::min(static_cast<size_t>(top), order.size());
+  std::partial_sort(order.begin(), order.begin() + static_cast<int64_t>(count), order.end(),
+                    [&](int32_t a, int32_t b) {
+                      const float x = logits[static_cast<size_t>(a)];
+                      const float y = logits[static_cast<size_t>(b)];
+                      return x != y ? x > y : a < b;
+                    });
+  for (size_t i = 0; i < count; ++i) result.top.emplace_back(order[i], of(order[i]));
+  return result;
 }
 
 int32_t sample(std::span<const float> logits, int64_t usable, const Sampling& s, uint32_t sequence,
@@ -55,8 +111,11 @@ int32_t sample(std::span<const float> logits, int64_t usable, const Sampling& s,
   // Below 1e-12 of the likeliest a token is never drawn in practice; leaving it out here keeps the
   // sort short on large vocabularies.
   const double floor = std::max(s.min_p, 1e-12);
+  // Anything below is sure to weigh less, so its exponential need not be computed.
+  const double least = double(logits[best]) + s.temperature * (std::log(floor) - 1e-3);
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < logits.size(); ++i) {
+    if (double(logits[i]) < least) continue;
     const double weight = std::exp((double(logits[i]) - double(logits[best])) / s.temperature);
     if (weight >= floor) candidates.push_back({static_cast<int32_t>(i), logits[i], weight});
   }

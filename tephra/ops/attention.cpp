@@ -32,7 +32,25 @@ void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v, int64_t hea
           kv_heads);
 }
 
-void check_ranges(const KeyRanges& ranges, int64_t queries, int64_t keys) {
+// The rows that ranges may number, given how many the keys have.
+int64_t numbered_rows(const KeyRanges& ranges, int64_t keys) {
+  if (!ranges.pages) return keys;
+  require(ranges.pages.dtype() == DType::i32 && ranges.page_rows > 0,
+          "attention: pages must be i32, of 1 row or more, got {} of {}", ranges.pages.dtype(),
+          ranges.page_rows);
+  if (ranges.pages.device().kind == Device::Kind::cpu) {
+    for (int64_t i = 0; i < ranges.pages.numel(); ++i) {
+      const int64_t page = ranges.pages.data<int32_t>()[i];
+      require(page >= 0 && (page + 1) * ranges.page_rows <= keys,
+              "attention: page {} is {}, which has no {} rows among the {} of k", i, page,
+              ranges.page_rows, keys);
+    }
+  }
+  return ranges.pages.numel() * ranges.page_rows;
+}
+
+void check_ranges(const KeyRanges& ranges, int64_t queries, int64_t key_rows) {
+  const int64_t keys = numbered_rows(ranges, key_rows);
   const Shape one_each{queries};
   require(ranges.first_N.shape() == one_each && ranges.last_N.shape() == one_each,
           "attention: ranges must be {} to match the rows of q, got {} and {}", one_each,
@@ -64,6 +82,8 @@ AttentionOutput attention(const Tensor& q, const Tensor& k, const Tensor& v,
   launch(q.device(), "attention",
          kernel::Attention{q, k, v, ranges, head_dim, scale, out.o, out.lse});
 
+  require(!ranges.pages || !recording({&q, &k, &v}),
+          "attention: keys in pages have no gradient; expected none to be wanted");
   // No replay: o and lse are kept, being dear to compute and all that the backward pass needs
   // beside its inputs.
   record({.name = "attention",

@@ -83,14 +83,15 @@ class ForwardBlock {
     std::fill_n(sums_.data, product_rows_ * sums_.stride, Acc(0));
     const Matrix<const Acc> q = queries(owners[2]);
     Acc *wide_k = nullptr, *wide_v = nullptr;
-    if constexpr (!std::is_same_v<T, Acc>) {
+    if (!std::is_same_v<T, Acc> || a_.ranges.pages) {
       wide_k = scratch<Acc>(owners[3], widest, dim_).data;
       wide_v = scratch<Acc>(owners[4], widest, value_dim_).data;
     }
     for (int64_t key = block_.key; key < block_.key_end; key += kKeys) {
       const int64_t keys = std::min(kKeys, block_.key_end - key);
-      const auto k = operand<T>(a_.k, key, keys, kv_head_ * dim_, dim_, wide_k);
-      const auto v = operand<T>(a_.v, key, keys, kv_head_ * value_dim_, value_dim_, wide_v);
+      const auto k = key_operand<T>(a_.k, a_.ranges, key, keys, kv_head_ * dim_, dim_, wide_k);
+      const auto v =
+          key_operand<T>(a_.v, a_.ranges, key, keys, kv_head_ * value_dim_, value_dim_, wide_v);
       for (int64_t i = 0; i < group_.count(); ++i) add_keys(i, q, k, v, key, keys);
     }
     finish();

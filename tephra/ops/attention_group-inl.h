@@ -70,6 +70,40 @@ Matrix<const acc_t<T>> operand(const Tensor& x, int64_t row, int64_t rows, int64
   }
 }
 
+// Whether these rows of the ranges lie one after another among the keys.
+inline bool adjoin(const KeyRanges& ranges, int64_t key, int64_t keys) {
+  if (!ranges.pages) return true;
+  const int32_t* pages = ranges.pages.data<int32_t>();
+  const int64_t last = (key + keys - 1) / ranges.page_rows;
+  for (int64_t p = key / ranges.page_rows; p < last; ++p) {
+    if (pages[p + 1] != pages[p] + 1) return false;
+  }
+  return true;
+}
+
+inline int64_t stored_row(const KeyRanges& ranges, int64_t key) {
+  if (!ranges.pages) return key;
+  return ranges.pages.data<int32_t>()[key / ranges.page_rows] * ranges.page_rows +
+         key % ranges.page_rows;
+}
+
+// The same for keys or values, whose rows may lie in pages: gathered into `buffer` where they do
+// not adjoin.
+template <class T>
+Matrix<const acc_t<T>> key_operand(const Tensor& x, const KeyRanges& ranges, int64_t key,
+                                   int64_t keys, int64_t col, int64_t cols, acc_t<T>* buffer) {
+  if (adjoin(ranges, key, keys)) {
+    return operand<T>(x, stored_row(ranges, key), keys, col, cols, buffer);
+  }
+  for (int64_t done = 0; done < keys;) {
+    const int64_t left_of_page = ranges.page_rows - (key + done) % ranges.page_rows;
+    const int64_t rows = std::min(left_of_page, keys - done);
+    widen<T>(x, stored_row(ranges, key + done), rows, col, cols, buffer + done * cols);
+    done += rows;
+  }
+  return {buffer, cols};
+}
+
 // The query heads that share one KV head, over some tokens: `count` matrices of `rows` rows. Heads
 // lie side by side in a token's row, so a single token's heads are one matrix as they are
 // (`stacked`), and a decode step reads each key once for all of them.

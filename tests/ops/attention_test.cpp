@@ -233,6 +233,66 @@ TEST(MergeAttention, GivesAnEmptyPartNoGradient) {
   EXPECT_EQ(gradient(in[3]).at(0), 3);
 }
 
+// A decoding cache lies in pages; which ones must not change a bit.
+TEST(Attention, KeysInPagesGiveTheBitsOfKeysInARow) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const int64_t dim : {8, 64, 128}) {
+      constexpr int64_t kPageRows = 32, kPages = 40;  // more keys than one tile holds
+      const Tensor k = normal({kPages * kPageRows, 2 * dim}, 2, 1, dtype);
+      const Tensor v = normal({kPages * kPageRows, 2 * dim}, 3, 1, dtype);
+      Tensor paged_k = empty_like(k), paged_v = empty_like(v);
+      std::vector<int32_t> pages;
+      for (int64_t p = 0; p < kPages; ++p) {
+        // Some of them neighbours, most not.
+        const int64_t at = p < 6 ? p : 6 + (p - 6) * 7 % (kPages - 6);
+        pages.push_back(static_cast<int32_t>(at));
+        const auto rows = [&](const Tensor& t, int64_t page) {
+          return t.slice_rows(page * kPageRows, (page + 1) * kPageRows);
+        };
+        copy_into(rows(paged_k, at), rows(k, p));
+        copy_into(rows(paged_v, at), rows(v, p));
+      }
+      // A chunk of 40 tokens with a long past, then single ones, with and without a window.
+      std::vector<int32_t> first, last;
+      for (int32_t i = 0; i < 40; ++i) {
+        first.push_back(0);
+        last.push_back(1000 + i);
+      }
+      for (const int32_t end : {1100, 1279}) {
+        first.push_back(end - 57);
+        last.push_back(end);
+      }
+      const Tensor q = normal({static_cast<int64_t>(first.size()), 4 * dim}, 1, 1, dtype);
+      KeyRanges ranges = ranges_of(first, last);
+      const AttentionOutput want = attention(q, k, v, ranges, dim, 0.3);
+      ranges.pages = from_values({kPages}, pages);
+      ranges.page_rows = kPageRows;
+      const AttentionOutput got = attention(q, paged_k, paged_v, ranges, dim, 0.3);
+      EXPECT_TRUE(same_bits(got.o, want.o)) << dim;
+      EXPECT_TRUE(same_bits(got.lse, want.lse)) << dim;
+      for (int64_t i = 40; i < q.rows(); ++i) {
+        const auto at = static_cast<size_t>(i);
+        const KeyRanges row = ranges_of({first[at]}, {last[at]});
+        KeyRanges one = row;
+        one.pages = ranges.pages;
+        one.page_rows = kPageRows;
+        const Tensor query = q.slice_rows(i, i + 1);
+        EXPECT_TRUE(same_bits(attention(query, paged_k, paged_v, one, dim, 0.3).o,
+                              attention(query, k, v, row, dim, 0.3).o));
+      }
+    }
+  }
+}
+
+TEST(Attention, SaysWhichPageIsWrong) {
+  const Tensor k = normal({8, 8}, 1), q = normal({1, 8}, 2);
+  KeyRanges ranges = ranges_of({0}, {3});
+  ranges.pages = from_values<int32_t>({2}, {1, 4});
+  ranges.page_rows = 2;
+  EXPECT_EQ(message_of([&] { attention(q, k, k, ranges, 8, 1); }),
+            "attention: page 1 is 4, which has no 2 rows among the 8 of k");
+}
+
 // Every visible pair is in exactly one tile, and tiles of a wave share neither rows nor keys.
 void expect_sound(const KeyRanges& ranges, int64_t rows, int64_t keys) {
   std::set<std::pair<int64_t, int64_t>> covered;

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/infer/paged_state.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "tephra/autograd/tape.h"
+#include "tephra/base/parallel.h"
+
+namespace tephra {
+namespace {
+
+// The fixed state of one of `count` sequences.
+Tensor part_of(const Tensor& fixed, int64_t count, int64_t index) {
+  const int64_t rows = fixed.rows() / count;
+  return fixed.slice_rows(index * rows, (index + 1) * rows);
+}
+
+void copy_part(const Tensor& to, int64_t to_count, int64_t to_index, const Tensor& from,
+               int64_t from_count, int64_t from_index) {
+  if (to.numel() == 0) return;
+  const Tensor target = part_of(to, to_count, to_index);
+  std::memcpy(target.raw(), part_of(from, from_count, from_index).raw(),
+              static_cast<size_t>(target.bytes()));
+}
+
+}  // namespace
+
+PagedState::PagedState(Model& model, int64_t blocks, int64_t block_tokens, int64_t slots)
+    : model_(model), spec_(model.state_spec()), block_tokens_(block_tokens) {
+  require(blocks >= 1 && block_tokens >= 1 && slots >= 1,
+          "paged state: expected a block, a token in it and a slot at least, got {}, {} and {}",
+          blocks, block_tokens, slots);
+  // The filler has a slot and the blocks behind the others for itself.
+  const int64_t filler_blocks = ceil_div(64, block_tokens);
+  for (int64_t i = 0; i < filler_blocks; ++i) {
+    filler_blocks_.push_back(static_cast<int32_t>(blocks + i));
+  }
+  filler_tokens_.assign(64, static_cast<int32_t>(model.tokens().bos));
+  const int64_t rows = (blocks + filler_blocks) * block_tokens;
+  require(
+      rows <= std::numeric_limits<int32_t>::max(),
+      "cache: {} blocks of {} tokens are more rows than can be numbered; use less memory for it",
+      blocks, block_tokens);
+  const DType dtype = model.parameters().dtype();
+  const auto cache = [&](const Shape& shape) { return Tensor(shape, dtype, kCpu, Purpose::cache); };
+  for (const LayerStateSpec& l : spec_.layers) {
+    live_.push_back({.k = cache({rows, l.kv_width}),
+                     .v = l.values_in_keys ? Tensor() : cache({rows, l.kv_width}),
+                     .conv = cache({slots + 1, l.conv_rows, l.conv_width}),
+                     .value = cache({slots + 1, 1, l.value_width})});
+    saved_.push_back({.k = {},
+                      .v = {},
+                      .conv = cache({blocks, l.conv_rows, l.conv_width}),
+                      .value = cache({blocks, 1, l.value_width})});
+  }
+  for (int64_t slot = 0; slot <= slots; ++slot) clear(slot);
+}
+
+int64_t PagedState::block_bytes(Model& model, int64_t block_tokens) {
+  int64_t elements = 0;
+  for (const LayerStateSpec& l : model.state_spec().layers) {
+    elements += block_tokens * l.kv_width * (l.values_in_keys ? 1 : 2);
+    elements += l.conv_rows * l.conv_width + l.value_width;
+  }
+  return elements * size_of(model.parameters().dtype());
+}
+
+void PagedState::clear(int64_t slot) {
+  for (const LayerState& layer : live_) {
+    for (const Tensor* fixed : {&layer.conv, &layer.value}) {
+      if (fixed->numel() > 0) fill(part_of(*fixed, fixed->dim(0), slot), 0);
+    }
+  }
+}
+
+void PagedState::save(int64_t slot, int32_t block) {
+  for (size_t i = 0; i < live_.size(); ++i) {
+    const LayerState &from = live_[i], &to = saved_[i];
+    copy_part(to.conv, to.conv.dim(0), block, from.conv, from.conv.dim(0), slot);
+    copy_part(to.value, to.value.dim(0), block, from.value, from.value.dim(0), slot);
+  }
+}
+
+void PagedState::restore(int32_t block, int64_t slot) {
+  for (size_t i = 0; i < live_.size(); ++i) {
+    const LayerState &from = saved_[i], &to = live_[i];
+    copy_part(to.conv, to.conv.dim(0), slot, from.conv, from.conv.dim(0), block);
+    copy_part(to.value, to.value.dim(0), slot, from.value, from.value.dim(0), block);
+  }
+}
+
+// The rows of the ranges count through the blocks of one part, then of the next.
+PagedState::Rows PagedState::lay_out(std::span<const Part> parts) const {
+  std::vector<int64_t> counts, past;
+  std::vector<int32_t> ids, write, first, last, pages;
+  for (const Part& p : parts) {
+    const auto count = static_cast<int64_t>(p.tokens.size());
+    TEPHRA_ASSERT(p.past + count <= static_cast<int64_t>(p.blocks.size()) * block_tokens_,
+                  "a sequence has blocks for all of its tokens");
+    const int64_t base = static_cast<int64_t>(pages.size()) * block_tokens_;
+    counts.push_back(count);
+    past.push_back(p.past);
+    ids.insert(ids.end(), p.tokens.begin(), p.tokens.end());
+    pages.insert(pages.end(), p.blocks.begin(), p.blocks.end());
+    for (int64_t position = p.past; position < p.past + count; ++position) {
+      const int64_t block = p.blocks[static_cast<size_t>(position / block_tokens_)];
+      write.push_back(static_cast<int32_t>(block * block_tokens_ + position % block_tokens_));
+      first.push_back(static_cast<int32_t>(base));
+      last.push_back(static_cast<int32_t>(base + position + 1));
+    }
+  }
+  const Shape n{static_cast<int64_t>(ids.size())};
+  return {.segments = Segments::continued(counts, past),
+          .ids_N = from_values(n, ids),
+          .write_row_N = from_values(n, write),
+          .ranges = {from_values(n, first), from_values(n, last),
+                     from_values({static_cast<int64_t>(pages.size())}, pages), block_tokens_}};
+}
+
+KeyRanges PagedState::windowed(const Rows& rows, int64_t window) const {
+  if (window == 0) return rows.ranges;
+  KeyRanges r = rows.ranges;
+  r.first_N = clone(r.first_N);
+  for (int64_t i = 0; i < r.first_N.numel(); ++i) {
+    int32_t& first = r.first_N.data<int32_t>()[i];
+    first = std::max(first, r.last_N.data<int32_t>()[i] - static_cast<int32_t>(window));
+  }
+  return r;
+}
+
+void PagedState::gather(std::span<const Part> parts, Decoding& decoding) const {
+  const auto count = static_cast<int64_t>(parts.size());
+  for (size_t i = 0; i < live_.size(); ++i) {
+    const LayerState& from = live_[i];
+    const DType dtype = from.k.dtype();
+    LayerState to{.k = from.k,
+                  .v = from.v,
+                  .conv = Tensor({count, from.conv.dim(1), from.conv.dim(2)}, dtype),
+                  .value = Tensor({count, 1, from.value.dim(2)}, dtype)};
+    for (int64_t p = 0; p < count; ++p) {
+      const int64_t slot = parts[static_cast<size_t>(p)].slot;
+      copy_part(to.conv, count, p, from.conv, from.conv.dim(0), slot);
+      copy_part(to.value, count, p, from.value, from.value.dim(0), slot);
+    }
+    decoding.layers.push_back(std::move(to));
+  }
+}
+
+void PagedState::scatter(std::span<const Part> parts, const Decoding& decoding) const {
+  const auto count = static_cast<int64_t>(parts.size());
+  for (size_t i = 0; i < live_.size(); ++i) {
+    const LayerState &from = decoding.layers[i], &to = live_[i];
+    for (int64_t p = 0; p < count; ++p) {
+      const int64_t slot = parts[static_cast<size_t>(p)].slot;
+      copy_part(to.conv, to.conv.dim(0), slot, from.conv, from.conv.dim(0), p);
+      copy_part(to.value, to.value.dim(0), slot, from.value, from.value.dim(0), p);
+    }
+  }
+}
+
+Tensor PagedState::forward(std::span<const Part> parts, int64_t least_rows) {
+  const NoGrad no_grad;
+  std::vector<Part> all(parts.begin(), parts.end());
+  int64_t rows = 0;
+  for (const Part& p : parts) rows += static_cast<int64_t>(p.tokens.size());
+  if (rows < least_rows) {
+    const auto missing = static_cast<size_t>(least_rows - rows);
+    TEPHRA_ASSERT(missing <= filler_tokens_.size(), "the filler has room for the least rows");
+    const int64_t slot = live_[0].conv.dim(0) - 1;
+    clear(slot);
+    all.push_back({slot, filler_blocks_, 0, std::span(filler_tokens_).first(missing)});
+  }
+  Rows laid = lay_out(all);
+  Decoding decoding;
+  gather(all, decoding);
+  decoding.write_row_N = laid.write_row_N;
+  for (size_t i = 0; i < spec_.layers.size(); ++i) {
+    const bool same = i > 0 && spec_.layers[i].window == spec_.layers[i - 1].window;
+    decoding.ranges.push_back(same ? decoding.ranges.back()
+                                   : windowed(laid, spec_.layers[i].window));
+  }
+  const Tensor h = model_.forward(laid.ids_N, laid.segments, &decoding);
+  scatter(parts, decoding);
+  return h;
+}
+
+}  // namespace tephra

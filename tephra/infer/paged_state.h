@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model remembers of many sequences: keys and values in blocks that a sequence lists, and
+// the state of fixed size (convolutions, delayed values) in a slot each. A block has room for a
+// copy of the fixed state after its last token, so a sequence can start behind blocks that another
+// filled.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tephra/models/model.h"
+
+namespace tephra {
+
+class PagedState {
+ public:
+  // The model must outlive it.
+  PagedState(Model& model, int64_t blocks, int64_t block_tokens, int64_t slots);
+
+  // Memory of one block: keys, values and the copy of the fixed state.
+  static int64_t block_bytes(Model& model, int64_t block_tokens);
+
+  // One sequence's part of a pass.
+  struct Part {
+    int64_t slot;
+    std::span<const int32_t> blocks;  // with room for all of its tokens, the new ones too
+    int64_t past;                     // tokens it has
+    std::span<const int32_t> tokens;  // new ones
+  };
+
+  // Runs the model over all parts at once: final hidden states, part after part. At least
+  // `least_rows` rows are computed, by a filler that is forgotten; what comes back has its rows,
+  // too, at the end.
+  Tensor forward(std::span<const Part> parts, int64_t least_rows);
+
+  void clear(int64_t slot);                // the fixed state before the first token
+  void save(int64_t slot, int32_t block);  // as the state after this block's last token
+  void restore(int32_t block, int64_t slot);
+
+ private:
+  struct Rows {
+    Segments segments;
+    Tensor ids_N, write_row_N;
+    KeyRanges ranges;  // of a layer that sees all
+  };
+
+  Rows lay_out(std::span<const Part> parts) const;
+  KeyRanges windowed(const Rows& rows, int64_t window) const;
+  void gather(std::span<const Part> parts, Decoding& decoding) const;
+  void scatter(std::span<const Part> parts, const Decoding& decoding) const;
+
+  Model& model_;
+  StateSpec spec_;
+  int64_t block_tokens_;
+  std::vector<LayerState> live_;   // keys and values of all blocks; fixed state by slot
+  std::vector<LayerState> saved_;  // fixed state by block
+  std::vector<int32_t> filler_blocks_;
+  std::vector<int32_t> filler_tokens_;
+};
+
+}  // namespace tephra

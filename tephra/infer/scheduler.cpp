@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/infer/scheduler.h"
+
+#include <algorithm>
+
+#include "tephra/autograd/tape.h"
+#include "tephra/base/clock.h"
+#include "tephra/base/parallel.h"
+#include "tephra/base/text.h"
+#include "tephra/device/cpu/gemm.h"
+
+namespace tephra {
+namespace {
+
+constexpr int64_t kLeastRows = cpu::kDecodeRows;  // of every product: one class of kernels
+
+EngineOptions completed(Model& model, EngineOptions o) {
+  require(o.sequences >= 1 && o.prefill_tokens >= 1 && o.kv_memory >= 1,
+          "engine: expected at least one sequence, one prompt token a step and one byte of KV "
+          "memory, got {}, {} and {}",
+          o.sequences, o.prefill_tokens, o.kv_memory);
+  if (o.block_tokens == 0) o.block_tokens = model.state_spec().snapshot_interval;
+  const int64_t limit = model.context_limit();
+  require(o.context >= 0 && o.context <= limit,
+          "context: expected at most the model's limit of {} tokens, got {}", limit, o.context);
+  if (o.context == 0) o.context = limit;
+  return o;
+}
+
+// As many as the memory holds, but no more than all sequences of full length could use.
+int64_t block_count(Model& model, const EngineOptions& o) {
+  const int64_t each = PagedState::block_bytes(model, o.block_tokens);
+  const int64_t held = o.kv_memory / std::max<int64_t>(1, each);
+  require(held >= 1, "KV memory: {} do not hold a block of {} tokens, which takes {}; give more",
+          human_bytes(o.kv_memory), o.block_tokens, human_bytes(each));
+  const int64_t per_sequence = ceil_div(o.context, o.block_tokens);
+  return per_sequence > held / o.sequences ? held : per_sequence * o.sequences;
+}
+
+}  // namespace
+
+std::string to_text(EndReason reason) {
+  switch (reason) {
+    case EndReason::eos:
+      return "eos";
+    case EndReason::length:
+      return "length";
+    case EndReason::stopped:
+      return "stop";
+    case EndReason::cancelled:
+      return "cancelled";
+    case EndReason::failed:
+      return "failed";
+  }
+  return {};
+}
+
+Scheduler::Scheduler(Model& model, const EngineOptions& options)
+    : model_(model),
+      options_(completed(model, options)),
+      pool_(block_count(model, options_), options_.block_tokens),
+      state_(model, pool_.size(), options_.block_tokens, options_.sequences) {
+  for (int64_t i = options_.sequences; i-- > 0;) free_slots_.push_back(i);
+}
+
+// Tokens that are fed to the model: the last one never is.
+int64_t Scheduler::most_tokens() const {
+  return std::min(options_.context, pool_.size() * options_.block_tokens);
+}
+
+int64_t Scheduler::room_for(int64_t prompt_tokens) const {
+  return most_tokens() - prompt_tokens + 1;
+}
+
+void Scheduler::check(const EngineRequest& r) const {
+  check_sampling(r.sampling);
+  require(!r.prompt.empty(), "the prompt is empty; give at least one token");
+  require(r.max_new_tokens >= 0, "expected 0 or more new tokens, got {}", r.max_new_tokens);
+  for (size_t i = 0; i < r.prompt.size(); ++i) {
+    require(r.prompt[i] >= 0 && r.prompt[i] < model_.tokens().vocab_size,
+            "prompt token {}: expected an id in [0, {}), got {}", i, model_.tokens().vocab_size,
+            r.prompt[i]);
+  }
+  const auto prompt = static_cast<int64_t>(r.prompt.size());
+  const int64_t fed = prompt + std::max<int64_t>(0, r.max_new_tokens - 1);
+  require(fed <= options_.context,
+          "the prompt of {} tokens and {} new ones do not fit the context of {}; shorten the "
+          "prompt or ask for fewer new tokens",
+          prompt, r.max_new_tokens, options_.context);
+  require(fed <= most_tokens(),
+          "the prompt of {} tokens and {} new ones do not fit the KV memory, which holds {}; "
+          "shorten the prompt, ask for fewer new tokens, or give the server more KV memory",
+          prompt, r.max_new_tokens, most_tokens());
+}
+
+uint64_t Scheduler::add(EngineRequest request) {
+  check(request);
+  Sequence& s = waiting_.emplace_back();
+  s.id = next_id_++;
+  s.request = std::move(request);
+  s.usage.prompt_tokens = s.prompt_size();
+  if (s.request.arrived == 0) s.request.arrived = steady_seconds();
+  if (s.request.sampling.has_penalties()) s.counts.add_prompt(s.request.prompt);
+  ++totals_.requests;
+  totals_.prompt_tokens += s.prompt_size();
+  return s.id;
+}
+
+void Scheduler::cancel(uint64_t id) {
+  for (std::list<Sequence>* all : {&running_, &waiting_}) {
+    const auto p =
+        std::find_if(all->begin(), all->end(), [&](const Sequence& s) { return s.id == id; });
+    if (p != all->end()) return finish(p, EndReason::cancelled);
+  }
+}
+
+void Scheduler::end_all(EndReason reason, const std::string& error) {
+  while (!running_.empty()) finish(running_.begin(), reason, error);
+  while (!waiting_.empty()) finish(waiting_.begin(), reason, error);
+}
+
+EngineStats Scheduler::stats() const {
+  EngineStats s = totals_;
+  s.waiting = static_cast<int64_t>(waiting_.size());
+  s.running = static_cast<int64_t>(running_.size());
+  s.blocks = pool_.size();
+  s.blocks_held = pool_.held();
+  s.blocks_remembered = pool_.remembered();
+  s.block_tokens = options_.block_tokens;
+  s.block_bytes = PagedState::block_bytes(model_, options_.block_tokens);
+  return s;
+}
+
+bool Scheduler::step() {
+  admit();
+  if (running_.empty()) return false;
+  ++totals_.steps;
+  prefill_pass();
+  decode_pass();
+  return true;
+}
+
+// First come, first served: a request that does not fit yet lets nobody pass.
+void Scheduler::admit() {
+  while (!waiting_.empty() && !free_slots_.empty()) {
+    const Place p = waiting_.begin();
+    const bool nothing_to_say = p->request.max_new_tokens == 0 && !p->request.prompt_logprobs;
+    if (nothing_to_say) {
+      finish(p, EndReason::length);
+    } else if (!try_admit(p)) {
+      return;
+    }
+  }
+}
+
+// Whether one that is being read will soon have computed more of this prompt than is known: n
+// answers to one prompt, or a crowd with one system prompt.
+bool Scheduler::waits_for_same_prompt(const Sequence& s, int64_t known_blocks) const {
+  const int64_t usable = (s.prompt_size() - 1) / options_.block_tokens;
+  if (usable <= known_blocks) return false;
+  return std::any_of(running_.begin(), running_.end(), [&](const Sequence& other) {
+    if (!other.reads_prompt()) return false;
+    const auto &a = s.request.prompt, &b = other.request.prompt;
+    const int64_t longest = std::min(s.prompt_size(), other.prompt_size());
+    const auto differs = std::mismatch(a.begin(), a.begin() + longest, b.begin()).first;
+    return std::min(usable, (differs - a.begin()) / options_.block_tokens) > known_blocks;
+  });
+}
+
+bool Scheduler::try_admit(Place p) {
+  Sequence& s = *p;
+  // The last token of the prompt is always computed: its logits choose the first new one.
+  const std::span<const int32_t> shareable =
+      std::span(s.request.prompt).first(s.request.prompt.size() - 1);
+  const bool share = options_.prefix_cache && !s.request.prompt_logprobs;
+  const BlockPool::Found found = share ? pool_.look_up(shareable) : BlockPool::Found{};
+  if (share && waits_for_same_prompt(s, found.blocks)) return false;
+
+  const int64_t needed = ceil_div(s.known(), options_.block_tokens) - found.blocks;
+  // Some room for the others to grow, so that they need not be put aside soon.
+  const int64_t spare = ceil_div(static_cast<int64_t>(running_.size()), 4);
+  if (needed + spare > pool_.available() - found.idle) return false;
+
+  if (share) s.blocks = pool_.share(shareable);
+  const auto shared = static_cast<int64_t>(s.blocks.size());
+  for (int64_t i = 0; i < needed; ++i) {
+    const auto after = s.blocks.empty() ? std::nullopt : std::optional(s.blocks.back());
+    const auto block = pool_.take(after);
+    TEPHRA_ASSERT(block.has_value(), "blocks that were counted are there");
+    s.blocks.push_back(*block);
+  }
+  s.slot = free_slots_.back();
+  free_slots_.pop_back();
+  s.fed = shared * options_.block_tokens;
+  if (shared > 0) {
+    state_.restore(s.blocks[static_cast<size_t>(shared) - 1], s.slot);
+  } else {
+    state_.clear(s.slot);
+  }
+  if (!s.started) {
+    s.started = true;
+    s.usage.waiting_seconds = steady_seconds() - s.request.arrived;
+    s.usage.cached_tokens = s.fed;
+    totals_.cached_tokens += s.fed;
+  }
+  const auto place = std::find_if(running_.begin(), running_.end(),
+                                  [&](const Sequence& other) { return other.id > s.id; });
+  running_.splice(place, waiting_, p);
+  return true;
+}
+
+Tensor Scheduler::run(const std::vector<Place>& places,
+                      const std::vector<std::vector<int32_t>>& tokens) {
+  std::vector<PagedState::Part> parts;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Sequence& s = *places[i];
+    parts.push_back({s.slot, s.blocks, s.fed, tokens[i]});
+  }
+  const Tensor h_NH = state_.forward(parts, kLeastRows);
+  for (size_t i = 0; i < places.size(); ++i) {
+    places[i]->fed += static_cast<int64_t>(tokens[i].size());
+  }
+  return h_NH;
+}
+
+// The next chunk of each prompt that still fits the step. Where chunks end depends on the prompt's
+// own positions alone.
+void Scheduler::prefill_pass() {
+  std::vector<Place> places;
+  std::vector<std::vector<int32_t>> tokens;
+  int64_t total = 0;
+  for (Place p = running_.begin(); p != running_.end(); ++p) {
+    if (!p->reads_prompt()) continue;
+    const int64_t next_cut = (p->fed / options_.block_tokens + 1) * options_.block_tokens;
+    const int64_t end = std::min(p->prompt_size(), next_cut);
+    if (total > 0 && total + end - p->fed > options_.prefill_tokens) break;
+    const auto& prompt = p->request.prompt;
+    places.push_back(p);
+    tokens.emplace_back(prompt.begin() + p->fed, prompt.begin() + end);
+    total += end - p->fed;
+  }
+  if (places.empty()) return;
+  const Tensor h_NH = run(places, tokens);
+
+  std::vector<Heard> heard;
+  int64_t row = 0;
+  for (size_t i = 0; i < places.size(); ++i) {
+    Sequence& s = *places[i];
+    const auto count = static_cast<int64_t>(tokens[i].size());
+    remember_block(s);
+    if (s.request.prompt_logprobs) tell_prompt_logprobs(s, h_NH, row, count);
+    row += count;
+    if (!s.reads_prompt() && s.said.empty()) heard.push_back({places[i], row - 1});
+  }
+  choose(h_NH, heard);
+}
+
+// A block that a chunk has just filled, with the fixed state at its end.
+void Scheduler::remember_block(Sequence& s) {
+  const int64_t each = options_.block_tokens;
+  if (!options_.prefix_cache || s.fed % each != 0) return;
+  const auto index = static_cast<size_t>(s.fed / each - 1);
+  state_.save(s.slot, s.blocks[index]);
+  const auto before = index > 0 ? std::optional(s.blocks[index - 1]) : std::nullopt;
+  pool_.remember(s.blocks[index], before,
+                 std::span(s.request.prompt)
+                     .subspan(index * static_cast<size_t>(each), static_cast<size_t>(each)));
+}
+
+void Scheduler::decode_pass() {
+  std::vector<Place> places;
+  for (Place p = running_.begin(); p != running_.end();) {
+    const Place next = std::next(p);
+    const uint64_t after = next == running_.end() ? 0 : next->id;
+    if (!p->reads_prompt() && grow(p)) places.push_back(p);
+    // Those behind may have been put aside meanwhile.
+    p = std::find_if(running_.begin(), running_.end(),
+                     [&](const Sequence& s) { return after != 0 && s.id >= after; });
+  }
+  if (places.empty()) return;
+  std::vector<std::vector<int32_t>> tokens;
+  for (const Place p : places) {
+    tokens.push_back({p->said[static_cast<size_t>(p->fed - p->prompt_size())]});
+  }
+  const Tensor h_NH = run(places, tokens);
+  std::vector<Heard> heard;
+  for (size_t i = 0; i < places.size(); ++i) {
+    // One that was put aside first goes over what it had said.
+    if (places[i]->fed == places[i]->known()) heard.push_back({places[i], int64_t(i)});
+  }
+  choose(h_NH, heard);
+}
+
+bool Scheduler::grow(Place p) {
+  while (p->fed >= static_cast<int64_t>(p->blocks.size()) * options_.block_tokens) {
+    if (const auto block = pool_.take(p->blocks.back())) {
+      p->blocks.push_back(*block);
+      continue;
+    }
+    // The youngest makes room, so the oldest always gets on.
+    const Place youngest = std::prev(running_.end());
+    const bool itself = youngest == p;
+    preempt(youngest);
+    if (itself) return false;
+  }
+  return true;
+}
+
+void Scheduler::preempt(Place p) {
+  let_go(*p);
+  p->fed = 0;
+  ++p->usage.preemptions;
+  ++totals_.preemptions;
+  const auto place = std::find_if(waiting_.begin(), waiting_.end(),
+                                  [&](const Sequence& s) { return s.id > p->id; });
+  waiting_.splice(place, running_, p);
+}
+
+void Scheduler::let_go(Sequence& s) {
+  if (s.slot < 0) return;
+  // The last first: when room is needed, the ends of texts go before their beginnings.
+  for (auto block = s.blocks.rbegin(); block != s.blocks.rend(); ++block) pool_.release(*block);
+  s.blocks.clear();
+  free_slots_.push_back(s.slot);
+  s.slot = -1;
+}
+
+void Scheduler::finish(Place p, EndReason reason, const std::string& error) {
+  let_go(*p);
+  ++totals_.ended[static_cast<int>(reason)];
+  std::list<Sequence> done;
+  auto& from =
+      std::any_of(running_.begin(), running_.end(), [&](const Sequence& s) { return &s == &*p; })
+          ? running_
+          : waiting_;
+  done.splice(done.begin(), from, p);
+  if (p->request.on_end) p->request.on_end({reason, error, p->usage});
+}
+
+bool Scheduler::is_end(const Sequence& s, int32_t token) const {
+  const std::vector<int64_t>& eos = model_.tokens().eos;
+  const std::vector<int32_t>& own = s.request.end_tokens;
+  return (s.request.stop_at_eos && std::find(eos.begin(), eos.end(), token) != eos.end()) ||
+         std::find(own.begin(), own.end(), token) != own.end();
+}
+
+}  // namespace tephra

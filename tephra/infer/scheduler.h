@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Continuous batching, one step at a time. Prompts are read in chunks that end at multiples of the
+// block size, answers grow by a token per step; the two kinds of pass are kept apart. What a
+// request is answered depends on the request alone, to the bit: not on its neighbours, on what the
+// cache held, or on whether it was put aside when memory ran out
+// (docs/decisions/0021-engine-answers-do-not-depend-on-load.md).
+#pragma once
+
+#include <list>
+
+#include "tephra/infer/block_pool.h"
+#include "tephra/infer/engine_request.h"
+#include "tephra/infer/paged_state.h"
+
+namespace tephra {
+
+class Scheduler {
+ public:
+  // The model must outlive it.
+  Scheduler(Model& model, const EngineOptions& options);
+
+  // Fault::usage when it could not be served even alone; nothing is called then. The number names
+  // the request; they count from 1.
+  uint64_t add(EngineRequest request);
+  // Fault::usage likewise; for asking before there is a request.
+  void check(const EngineRequest& request) const;
+  // The most new tokens that a prompt of this length leaves room for; 0 or less: none.
+  int64_t room_for(int64_t prompt_tokens) const;
+
+  void cancel(uint64_t id);  // nothing when it has ended
+  void end_all(EndReason reason, const std::string& error = {});
+  // One pass over prompts and one over answers; false when there was nothing to do.
+  bool step();
+
+  EngineStats stats() const;
+
+ private:
+  struct Sequence {
+    uint64_t id = 0;
+    EngineRequest request;
+    std::vector<int32_t> said;
+    std::vector<int32_t> blocks;
+    int64_t slot = -1;  // -1: waiting
+    int64_t fed = 0;    // tokens of prompt and answer that the model has seen
+    TokenCounts counts;
+    EngineUsage usage;
+    bool started = false;
+
+    int64_t prompt_size() const { return static_cast<int64_t>(request.prompt.size()); }
+    int64_t known() const { return prompt_size() + static_cast<int64_t>(said.size()); }
+    bool reads_prompt() const { return fed < prompt_size(); }
+  };
+  using Place = std::list<Sequence>::iterator;
+  // A row of a pass after which a sequence may choose a token.
+  struct Heard {
+    Place sequence;
+    int64_t row;
+  };
+
+  void admit();
+  bool try_admit(Place p);
+  bool waits_for_same_prompt(const Sequence& s, int64_t known_blocks) const;
+  void prefill_pass();
+  void decode_pass();
+  bool grow(Place p);  // a block for its next token; false: it was put aside itself
+  void preempt(Place p);
+  void remember_block(Sequence& s);
+  Tensor run(const std::vector<Place>& places, const std::vector<std::vector<int32_t>>& tokens);
+
+  void tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t row, int64_t count);
+  void choose(const Tensor& h_NH, const std::vector<Heard>& heard);
+  void choose_some(const Tensor& h_NH, std::span<const Heard> heard);
+  EngineToken pick(Sequence& s, std::span<float> logits, std::span<const uint64_t> allowed) const;
+  void take_token(Place p, const EngineToken& token);
+  void finish(Place p, EndReason reason, const std::string& error = {});
+  void let_go(Sequence& s);  // of its blocks and slot
+  bool is_end(const Sequence& s, int32_t token) const;
+  int64_t most_tokens() const;
+
+  Model& model_;
+  EngineOptions options_;
+  BlockPool pool_;
+  PagedState state_;
+  std::vector<int64_t> free_slots_;
+  std::list<Sequence> running_;  // by arrival
+  std::list<Sequence> waiting_;  // by arrival
+  uint64_t next_id_ = 1;
+  EngineStats totals_;
+};
+
+}  // namespace tephra

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scheduler's second half: from hidden states to tokens.
+#include <algorithm>
+
+#include "tephra/autograd/tape.h"
+#include "tephra/base/clock.h"
+#include "tephra/base/parallel.h"
+#include "tephra/device/cpu/gemm.h"
+#include "tephra/infer/scheduler.h"
+
+namespace tephra {
+namespace {
+
+constexpr int64_t kLeastRows = cpu::kDecodeRows;
+constexpr int64_t kLogitRows = 64;  // rows of logits that exist at a time
+
+std::span<float> row_of(const Tensor& logits, int64_t row) {
+  return {logits.row<float>(row), static_cast<size_t>(logits.cols())};
+}
+
+// Logits of some rows of h, at least kLeastRows of them, so that the class of kernels is the same.
+Tensor logits_of(const Model& model, const Tensor& h_NH, std::span<const int64_t> rows) {
+  const NoGrad no_grad;
+  const auto count = static_cast<int64_t>(rows.size());
+  const Tensor some = zeros({std::max(count, kLeastRows), h_NH.cols()}, h_NH.dtype());
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = rows[static_cast<size_t>(i)];
+    copy_into(some.slice_rows(i, i + 1), h_NH.slice_rows(row, row + 1));
+  }
+  return to_dtype(model.logits(some), DType::f32);
+}
+
+}  // namespace
+
+void Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t row, int64_t count) {
+  const int64_t first = s.fed - count;  // position of the first row
+  for (int64_t begin = 0; begin < count; begin += kLogitRows) {
+    std::vector<int64_t> rows;
+    for (int64_t i = begin; i < std::min(count, begin + kLogitRows); ++i) {
+      if (first + i + 1 < s.prompt_size()) rows.push_back(row + i);
+    }
+    if (rows.empty()) return;
+    const Tensor logits = logits_of(model_, h_NH, rows);
+    std::vector<EngineToken> tokens(rows.size());
+    parallel_for(static_cast<int64_t>(rows.size()), 1, [&](int64_t i, int64_t) {
+      const int32_t id = s.request.prompt[static_cast<size_t>(first + begin + i + 1)];
+      const int64_t top = std::max<int64_t>(0, s.request.top_logprobs);
+      const int64_t known = std::max<int64_t>(model_.tokens().usable, id + 1);
+      tokens[static_cast<size_t>(i)] = {id, logprobs(row_of(logits, i), known, id, top)};
+    });
+    for (const EngineToken& token : tokens) {
+      if (s.request.on_prompt_token) s.request.on_prompt_token(token);
+    }
+  }
+}
+
+void Scheduler::choose(const Tensor& h_NH, const std::vector<Heard>& heard) {
+  for (size_t i = 0; i < heard.size(); i += kLogitRows) {
+    choose_some(h_NH, std::span(heard).subspan(i, std::min<size_t>(kLogitRows, heard.size() - i)));
+  }
+}
+
+void Scheduler::choose_some(const Tensor& h_NH, std::span<const Heard> heard) {
+  std::vector<int64_t> rows;
+  std::vector<std::vector<uint64_t>> allowed(heard.size());
+  for (size_t i = 0; i < heard.size(); ++i) {
+    rows.push_back(heard[i].row);
+    TokenFilter* filter = heard[i].sequence->request.filter.get();
+    if (filter == nullptr) continue;
+    const std::span<const uint64_t> bits = filter->allowed();
+    allowed[i].assign(bits.begin(), bits.end());
+  }
+  const Tensor logits = logits_of(model_, h_NH, rows);
+  std::vector<EngineToken> chosen(heard.size());
+  std::vector<std::string> errors(heard.size());
+  parallel_for(static_cast<int64_t>(heard.size()), 1, [&](int64_t row, int64_t) {
+    const auto i = static_cast<size_t>(row);
+    try {
+      chosen[i] = pick(*heard[i].sequence, row_of(logits, row), allowed[i]);
+    } catch (const Error& e) {
+      errors[i] = e.what();
+    }
+  });
+  for (size_t i = 0; i < heard.size(); ++i) {
+    if (errors[i].empty()) {
+      take_token(heard[i].sequence, chosen[i]);
+    } else {
+      finish(heard[i].sequence, EndReason::failed, errors[i]);
+    }
+  }
+}
+
+EngineToken Scheduler::pick(Sequence& s, std::span<float> logits,
+                            std::span<const uint64_t> allowed) const {
+  const EngineRequest& r = s.request;
+  if (r.max_new_tokens == 0) return {};
+  const int64_t usable = model_.tokens().usable;
+  std::vector<float> own;  // as the model said it, for the logprobs
+  const bool changes = r.sampling.has_penalties() || !r.sampling.bias.empty() || !allowed.empty();
+  if (changes && r.top_logprobs >= 0) own.assign(logits.begin(), logits.end());
+  adjust_logits(logits, r.sampling, s.counts);
+  if (!allowed.empty()) mask_logits(logits, allowed);
+  const auto position = static_cast<uint64_t>(s.known());
+  EngineToken token{.id = sample(logits, usable, r.sampling, r.stream, position), .logprobs = {}};
+  if (r.top_logprobs >= 0) {
+    token.logprobs = logprobs(own.empty() ? std::span<const float>(logits) : own, usable, token.id,
+                              r.top_logprobs);
+  }
+  return token;
+}
+
+void Scheduler::take_token(Place p, const EngineToken& token) {
+  Sequence& s = *p;
+  if (s.request.max_new_tokens == 0) return finish(p, EndReason::length);
+  if (s.said.empty()) s.usage.first_token_seconds = steady_seconds() - s.request.arrived;
+  ++s.usage.new_tokens;
+  ++totals_.new_tokens;
+  if (is_end(s, token.id)) return finish(p, EndReason::eos);
+  s.said.push_back(token.id);
+  if (s.request.sampling.has_penalties()) s.counts.add_said(token.id);
+  if (s.request.filter) s.request.filter->accept(token.id);
+  if (s.request.on_token && !s.request.on_token(token)) return finish(p, EndReason::stopped);
+  if (static_cast<int64_t>(s.said.size()) >= s.request.max_new_tokens) {
+    finish(p, EndReason::length);
+  }
+}
+
+}  // namespace tephra

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engine promises: answers that depend on the request alone.
+#include "tephra/infer/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tephra/base/parallel.h"
+#include "tephra/core/rng.h"
+#include "tephra/infer/batch_generate.h"
+#include "tests/support/message_of.h"
+
+namespace tephra {
+namespace {
+
+constexpr int64_t kBlock = 16;
+
+std::unique_ptr<Model> tiny_for_engine(DType dtype = DType::f32, const char* name = "zaya-tiny") {
+  return load_model(Path(TEPHRA_GOLDEN_DIR) / name, {.dtype = dtype});
+}
+
+EngineOptions small_blocks() { return {.sequences = 8, .block_tokens = kBlock}; }
+
+struct Answer {
+  std::vector<int32_t> tokens;
+  std::vector<double> logprobs;
+  EngineEnd end;
+  bool ended = false;
+};
+
+// Prompts of many lengths, some with the same beginnings.
+std::vector<int32_t> prompt_of(size_t i) {
+  std::vector<int32_t> prompt;
+  const size_t length = 1 + i * i * 7 % 91, family = i % 3;
+  for (size_t t = 0; t < length; ++t) {
+    prompt.push_back(static_cast<int32_t>(3 + (family * 11 + t * 5) % 90));
+  }
+  if (i % 4 == 0) prompt.back() = static_cast<int32_t>(5 + i % 80);
+  return prompt;
+}
+
+EngineRequest request_of(size_t i, Answer& answer) {
+  EngineRequest r;
+  r.prompt = prompt_of(i);
+  r.max_new_tokens = 1 + static_cast<int64_t>(i * 5 % 40);
+  r.stream = static_cast<uint32_t>(i);
+  // Hot, so that a change of the last bit of a logit changes tokens now and then.
+  r.sampling.temperature = 1.5;
+  r.sampling.seed = 5;
+  if (i % 5 == 1) r.sampling.repetition = 1.3;
+  if (i % 5 == 2) r.sampling.frequency = 0.4;
+  r.top_logprobs = 0;
+  r.stop_at_eos = false;
+  r.on_token = [&answer](const EngineToken& token) {
+    answer.tokens.push_back(token.id);
+    answer.logprobs.push_back(token.logprobs.chosen);
+    return true;
+  };
+  r.on_end = [&answer](const EngineEnd& end) {
+    EXPECT_FALSE(answer.ended);
+    answer.end = end;
+    answer.ended = true;
+  };
+  return r;
+}
+
+Answer alone(Model& model, size_t i, EngineOptions options = small_blocks()) {
+  Answer answer;
+  Scheduler scheduler(model, options);
+  scheduler.add(request_of(i, answer));
+  while (scheduler.step()) {
+  }
+  EXPECT_TRUE(answer.ended);
+  return answer;
+}
+
+void expect_same(const Answer& got, const Answer& want, size_t i) {
+  EXPECT_EQ(got.tokens, want.tokens) << "request " << i;
+  EXPECT_EQ(got.logprobs, want.logprobs) << "request " << i;  // to the bit
+}
+
+TEST(Scheduler, AnswersARequestTheSameWhateverRunsBesideIt) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const auto model = tiny_for_engine(dtype);
+    constexpr size_t kRequests = 24;
+    std::vector<Answer> want;
+    for (size_t i = 0; i < kRequests; ++i) want.push_back(alone(*model, i));
+
+    for (const uint64_t seed : {1, 2}) {
+      // Random arrivals, and some that are cancelled at random moments.
+      std::vector<Answer> got(kRequests);
+      std::map<size_t, uint64_t> numbers;
+      EngineOptions options = small_blocks();
+      options.prefill_tokens = 40;
+      Scheduler scheduler(*model, options);
+      size_t next = 0;
+      for (uint64_t step = 0; next < kRequests || scheduler.stats().running > 0; ++step) {
+        const double u = uniform({seed, 1, 0}, step);
+        for (size_t n = u < 0.4 ? 3 : 0; n > 0 && next < kRequests; --n, ++next) {
+          numbers[next] = scheduler.add(request_of(next, got[next]));
+        }
+        if (u > 0.9 && !numbers.empty()) {
+          auto victim = numbers.begin();
+          std::advance(victim, static_cast<int64_t>(step % numbers.size()));
+          scheduler.cancel(victim->second);
+        }
+        scheduler.step();
+      }
+      while (scheduler.step()) {
+      }
+      int cancelled = 0;
+      for (size_t i = 0; i < kRequests; ++i) {
+        ASSERT_TRUE(got[i].ended);
+        if (got[i].end.reason == EndReason::cancelled) {
+          ++cancelled;  // what it had said is the beginning of the same answer
+          ASSERT_LE(got[i].tokens.size(), want[i].tokens.size());
+          EXPECT_TRUE(
+              std::equal(got[i].tokens.begin(), got[i].tokens.end(), want[i].tokens.begin()));
+        } else {
+          expect_same(got[i], want[i], i);
+        }
+      }
+      EXPECT_GT(cancelled, 0);
+      EXPECT_EQ(scheduler.stats().blocks_held, 0);
+    }
+  }
+}
+
+TEST(Scheduler, ACachedPrefixGivesTheBitsOfNone) {
+  for (const char* name : {"zaya-tiny", "zaya-tiny-sliding"}) {
+    const auto model = tiny_for_engine(DType::f32, name);
+    EngineOptions options = small_blocks();
+    Scheduler cached(*model, options);
+    int64_t hits = 0;
+    for (size_t i = 0; i < 24; ++i) {
+      Answer answer;
+      cached.add(request_of(i, answer));
+      while (cached.step()) {
+      }
+      options.prefix_cache = false;
+      const Answer want = alone(*model, i, options);
+      expect_same(answer, want, i);
+      EXPECT_EQ(want.end.usage.cached_tokens, 0);
+      EXPECT_EQ(answer.end.usage.cached_tokens % kBlock, 0);
+      hits += answer.end.usage.cached_tokens;
+    }
+    EXPECT_GT(hits, 300);
+    EXPECT_EQ(cached.stats().cached_tokens, hits);
+  }
+}
+
+TEST(Scheduler, PutsRequestsAsideWhenMemoryRunsOutAndAnswersThemTheSame) {
+  const auto model = tiny_for_engine();
+  EngineOptions options = small_blocks();
+  options.kv_memory = 9 * PagedState::block_bytes(*model, kBlock);
+  constexpr size_t kRequests = 8;
+  // Short prompts and long answers: all begin, and then there is not enough for all.
+  const auto growing = [](size_t i, Answer& answer) {
+    EngineRequest r = request_of(i, answer);
+    r.prompt.resize(std::min<size_t>(r.prompt.size(), 17 + i));
+    r.max_new_tokens = 60;
+    return r;
+  };
+  std::vector<Answer> got(kRequests);
+  Scheduler scheduler(*model, options);
+  for (size_t i = 0; i < kRequests; ++i) scheduler.add(growing(i, got[i]));
+  while (scheduler.step()) {
+    ASSERT_LE(scheduler.stats().blocks_held, 9);
+  }
+  EXPECT_GT(scheduler.stats().preemptions, 0);
+  for (size_t i = 0; i < kRequests; ++i) {
+    Answer want;
+    Scheduler own(*model, small_blocks());
+    own.add(growing(i, want));
+    while (own.step()) {
+    }
+    expect_same(got[i], want, i);
+  }
+}
+
+TEST(Scheduler, SaysWhatBatchGenerateSays) {
+  const auto model = tiny_for_engine();
+  Answer answer;
+  EngineRequest r = request_of(5, answer);
+  r.sampling = {};
+  const GenerateRequest same{.prompt = r.prompt, .max_new_tokens = r.max_new_tokens};
+  Scheduler scheduler(*model, small_blocks());
+  r.stop_at_eos = true;
+  scheduler.add(std::move(r));
+  while (scheduler.step()) {
+  }
+  EXPECT_EQ(answer.tokens, batch_generate(*model, std::span(&same, 1), {})[0].tokens);
+}
+
+TEST(Scheduler, IsTheSameOnAnyNumberOfThreads) {
+  const auto model = tiny_for_engine();
+  const Answer want = alone(*model, 11);
+  const int before = num_threads();
+  for (const int threads : {1, 3, 8}) {
+    set_num_threads(threads);
+    expect_same(alone(*model, 11), want, 11);
+  }
+  set_num_threads(before);
+}
+
+TEST(Scheduler, ReadsAPromptOnceForSeveralAnswers) {
+  const auto model = tiny_for_engine();
+  std::vector<Answer> got(4);
+  Scheduler scheduler(*model, small_blocks());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EngineRequest r = request_of(10, got[i]);
+    r.stream = static_cast<uint32_t>(i);
+    scheduler.add(std::move(r));
+  }
+  while (scheduler.step()) {
+  }
+  const auto whole = static_cast<int64_t>(prompt_of(10).size() - 1) / kBlock * kBlock;
+  ASSERT_GT(whole, 0);
+  EXPECT_EQ(got[0].end.usage.cached_tokens, 0);
+  for (size_t i = 1; i < got.size(); ++i) {
+    EXPECT_EQ(got[i].end.usage.cached_tokens, whole);
+    EXPECT_NE(got[i].tokens, got[0].tokens);
+  }
+}
+
+TEST(Scheduler, TellsLogprobsOfThePromptFromTheForwardPass) {
+  const auto model = tiny_for_engine();
+  Answer answer;
+  EngineRequest r = request_of(10, answer);
+  const std::vector<int32_t> prompt = r.prompt;
+  std::vector<EngineToken> told;
+  r.max_new_tokens = 0;
+  r.prompt_logprobs = true;
+  r.top_logprobs = 2;
+  r.on_prompt_token = [&](const EngineToken& token) { told.push_back(token); };
+  Scheduler scheduler(*model, small_blocks());
+  scheduler.add(std::move(r));
+  while (scheduler.step()) {
+  }
+  ASSERT_EQ(told.size() + 1, prompt.size());
+  EXPECT_EQ(answer.end.reason, EndReason::length);
+  const auto n = static_cast<int64_t>(prompt.size());
+  const Tensor logits =
+      model->logits(model->forward(from_values({n}, prompt), Segments::batch(1, n)));
+  for (size_t i = 0; i < told.size(); ++i) {
+    EXPECT_EQ(told[i].id, prompt[i + 1]);
+    const std::span<const float> row(logits.row<float>(static_cast<int64_t>(i)),
+                                     static_cast<size_t>(logits.cols()));
+    const Logprobs want = logprobs(row, model->tokens().usable, prompt[i + 1], 2);
+    EXPECT_NEAR(told[i].logprobs.chosen, want.chosen, 1e-4);
+    ASSERT_EQ(told[i].logprobs.top.size(), 2u);
+    EXPECT_EQ(told[i].logprobs.top[0].first, want.top[0].first);
+  }
+}
+
+TEST(Scheduler, EndsWhenToldAndFreesAtOnce) {
+  const auto model = tiny_for_engine();
+  Answer answer, other;
+  EngineRequest r = request_of(3, answer);
+  r.max_new_tokens = 30;
+  r.on_token = [&](const EngineToken& token) {
+    answer.tokens.push_back(token.id);
+    return answer.tokens.size() < 4;
+  };
+  Scheduler scheduler(*model, small_blocks());
+  scheduler.add(std::move(r));
+  const uint64_t waits = scheduler.add(request_of(4, other));
+  scheduler.step();
+  EXPECT_GT(scheduler.stats().blocks_held, 0);
+  scheduler.cancel(waits);
+  EXPECT_EQ(other.end.reason, EndReason::cancelled);
+  scheduler.cancel(waits);
+  scheduler.cancel(99);
+  while (scheduler.step()) {
+  }
+  EXPECT_EQ(answer.end.reason, EndReason::stopped);
+  EXPECT_EQ(answer.tokens.size(), 4u);
+  EXPECT_EQ(scheduler.stats().blocks_held, 0);
+  EXPECT_EQ(scheduler.stats().running, 0);
+}
+
+TEST(Scheduler, RefusesWhatItCouldNeverServe) {
+  const auto model = tiny_for_engine();
+  EngineOptions options = small_blocks();
+  options.kv_memory = 4 * PagedState::block_bytes(*model, kBlock);
+  Scheduler scheduler(*model, options);
+  EXPECT_EQ(scheduler.room_for(60), 5);
+  Answer answer;
+  const auto message = [&](int64_t prompt, int64_t more) {
+    EngineRequest r = request_of(0, answer);
+    r.prompt.assign(static_cast<size_t>(prompt), 5);
+    r.max_new_tokens = more;
+    return message_of([&] { scheduler.add(std::move(r)); });
+  };
+  EXPECT_EQ(message(60, 5), "no error");
+  EXPECT_EQ(message(60, 6),
+            "the prompt of 60 tokens and 6 new ones do not fit the KV memory, which holds 64; "
+            "shorten the prompt, ask for fewer new tokens, or give the server more KV memory");
+  EXPECT_EQ(message(500, 20),
+            "the prompt of 500 tokens and 20 new ones do not fit the context of 512; shorten the "
+            "prompt or ask for fewer new tokens");
+  EXPECT_EQ(message(0, 1), "the prompt is empty; give at least one token");
+  EXPECT_FALSE(answer.ended);
+  options.kv_memory = 10;
+  EXPECT_EQ(message_of([&] { Scheduler(*model, options); }),
+            "KV memory: 10 B do not hold a block of 16 tokens, which takes 7.2 KiB; give more");
+}
+
+}  // namespace
+}  // namespace tephra
