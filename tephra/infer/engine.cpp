@@ -20,14 +20,24 @@ Engine::~Engine() {
 }
 
 uint64_t Engine::submit(EngineRequest request) {
-  scheduler_.check(request);
-  request.arrived = steady_seconds();
+  std::vector<EngineRequest> one;
+  one.push_back(std::move(request));
+  return submit(std::move(one)).front();
+}
+
+std::vector<uint64_t> Engine::submit(std::vector<EngineRequest> requests) {
+  for (const EngineRequest& r : requests) scheduler_.check(r);
+  std::vector<uint64_t> ids;
   const std::lock_guard lock(mutex_);
-  arrivals_.push_back({next_id_, std::move(request)});
+  for (EngineRequest& r : requests) {
+    r.arrived = steady_seconds();
+    ids.push_back(next_id_);
+    arrivals_.push_back({next_id_++, std::move(r)});
+    ++stats_.waiting;  // at once, so that a crowd is noticed before the next step
+  }
   busy_ = true;
-  ++stats_.waiting;  // at once, so that a crowd is noticed before the next step
   wake_.notify_all();
-  return next_id_++;
+  return ids;
 }
 
 void Engine::cancel(uint64_t id) {

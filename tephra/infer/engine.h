@@ -23,6 +23,8 @@ class Engine {
   // Fault::usage when it could never be served. The number names the request; its callbacks come
   // from the engine's thread and may come before this returns.
   uint64_t submit(EngineRequest request);
+  // Several at once, or none of them.
+  std::vector<uint64_t> submit(std::vector<EngineRequest> requests);
   void cancel(uint64_t id);  // its on_end comes soon, unless it came already
   void cancel_all();
 

@@ -79,6 +79,9 @@ struct EngineOptions {
   int64_t block_tokens = 0;              // 0: as the model's state wants it
   int64_t prefill_tokens = 512;          // of all prompts in one step, roughly
   bool prefix_cache = true;
+  // Answers grow in the kernels for many rows: more in all where many run side by side, while a
+  // single one is slower. Either way the bits of an answer do not depend on its neighbours.
+  bool throughput = false;
 };
 
 struct EngineStats {

@@ -28,7 +28,7 @@ void copy_part(const Tensor& to, int64_t to_count, int64_t to_index, const Tenso
 }  // namespace
 
 PagedState::PagedState(Model& model, int64_t blocks, int64_t block_tokens, int64_t slots)
-    : model_(model), spec_(model.state_spec()), block_tokens_(block_tokens) {
+    : model_(model), spec_(model.state_spec()), block_tokens_(block_tokens), filler_slot_(slots) {
   require(blocks >= 1 && block_tokens >= 1 && slots >= 1,
           "paged state: expected a block, a token in it and a slot at least, got {}, {} and {}",
           blocks, block_tokens, slots);
@@ -168,9 +168,8 @@ Tensor PagedState::forward(std::span<const Part> parts, int64_t least_rows) {
   if (rows < least_rows) {
     const auto missing = static_cast<size_t>(least_rows - rows);
     TEPHRA_ASSERT(missing <= filler_tokens_.size(), "the filler has room for the least rows");
-    const int64_t slot = live_[0].conv.dim(0) - 1;
-    clear(slot);
-    all.push_back({slot, filler_blocks_, 0, std::span(filler_tokens_).first(missing)});
+    clear(filler_slot_);
+    all.push_back({filler_slot_, filler_blocks_, 0, std::span(filler_tokens_).first(missing)});
   }
   Rows laid = lay_out(all);
   Decoding decoding;

@@ -51,7 +51,7 @@ class PagedState {
 
   Model& model_;
   StateSpec spec_;
-  int64_t block_tokens_;
+  int64_t block_tokens_, filler_slot_;
   std::vector<LayerState> live_;   // keys and values of all blocks; fixed state by slot
   std::vector<LayerState> saved_;  // fixed state by block
   std::vector<int32_t> filler_blocks_;

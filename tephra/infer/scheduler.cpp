@@ -12,7 +12,7 @@
 namespace tephra {
 namespace {
 
-constexpr int64_t kLeastRows = cpu::kDecodeRows;  // of every product: one class of kernels
+constexpr int64_t kManyRows = cpu::kDecodeRows;  // the fewest of the kernels for many
 
 EngineOptions completed(Model& model, EngineOptions o) {
   require(o.sequences >= 1 && o.prefill_tokens >= 1 && o.kv_memory >= 1,
@@ -209,14 +209,14 @@ bool Scheduler::try_admit(Place p) {
   return true;
 }
 
-Tensor Scheduler::run(const std::vector<Place>& places,
-                      const std::vector<std::vector<int32_t>>& tokens) {
+Tensor Scheduler::run(std::span<const Place> places,
+                      const std::vector<std::vector<int32_t>>& tokens, int64_t least_rows) {
   std::vector<PagedState::Part> parts;
   for (size_t i = 0; i < places.size(); ++i) {
     const Sequence& s = *places[i];
     parts.push_back({s.slot, s.blocks, s.fed, tokens[i]});
   }
-  const Tensor h_NH = state_.forward(parts, kLeastRows);
+  const Tensor h_NH = state_.forward(parts, least_rows);
   for (size_t i = 0; i < places.size(); ++i) {
     places[i]->fed += static_cast<int64_t>(tokens[i].size());
   }
@@ -240,7 +240,7 @@ void Scheduler::prefill_pass() {
     total += end - p->fed;
   }
   if (places.empty()) return;
-  const Tensor h_NH = run(places, tokens);
+  const Tensor h_NH = run(places, tokens, kManyRows);
 
   std::vector<Heard> heard;
   int64_t row = 0;
@@ -252,7 +252,7 @@ void Scheduler::prefill_pass() {
     row += count;
     if (!s.reads_prompt() && s.said.empty()) heard.push_back({places[i], row - 1});
   }
-  choose(h_NH, heard);
+  choose(h_NH, heard, kManyRows);
 }
 
 // A block that a chunk has just filled, with the fixed state at its end.
@@ -277,18 +277,26 @@ void Scheduler::decode_pass() {
     p = std::find_if(running_.begin(), running_.end(),
                      [&](const Sequence& s) { return after != 0 && s.id >= after; });
   }
-  if (places.empty()) return;
+  const size_t most = options_.throughput ? places.size() : static_cast<size_t>(kManyRows - 1);
+  for (size_t i = 0; i < places.size(); i += most) {
+    decode_some(std::span(places).subspan(i, std::min(most, places.size() - i)));
+  }
+}
+
+// One more token for each of these, all in one class of kernels.
+void Scheduler::decode_some(std::span<const Place> places) {
+  const int64_t least_rows = options_.throughput ? kManyRows : 1;
   std::vector<std::vector<int32_t>> tokens;
   for (const Place p : places) {
     tokens.push_back({p->said[static_cast<size_t>(p->fed - p->prompt_size())]});
   }
-  const Tensor h_NH = run(places, tokens);
+  const Tensor h_NH = run(places, tokens, least_rows);
   std::vector<Heard> heard;
   for (size_t i = 0; i < places.size(); ++i) {
     // One that was put aside first goes over what it had said.
     if (places[i]->fed == places[i]->known()) heard.push_back({places[i], int64_t(i)});
   }
-  choose(h_NH, heard);
+  choose(h_NH, heard, least_rows);
 }
 
 bool Scheduler::grow(Place p) {

@@ -65,11 +65,14 @@ class Scheduler {
   bool grow(Place p);  // a block for its next token; false: it was put aside itself
   void preempt(Place p);
   void remember_block(Sequence& s);
-  Tensor run(const std::vector<Place>& places, const std::vector<std::vector<int32_t>>& tokens);
+  void decode_some(std::span<const Place> places);
+  // At least `least_rows` rows are computed, so that the class of kernels is known.
+  Tensor run(std::span<const Place> places, const std::vector<std::vector<int32_t>>& tokens,
+             int64_t least_rows);
 
   void tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t row, int64_t count);
-  void choose(const Tensor& h_NH, const std::vector<Heard>& heard);
-  void choose_some(const Tensor& h_NH, std::span<const Heard> heard);
+  void choose(const Tensor& h_NH, const std::vector<Heard>& heard, int64_t least_rows);
+  void choose_some(const Tensor& h_NH, std::span<const Heard> heard, int64_t least_rows);
   EngineToken pick(Sequence& s, std::span<float> logits, std::span<const uint64_t> allowed) const;
   void take_token(Place p, const EngineToken& token);
   void finish(Place p, EndReason reason, const std::string& error = {});

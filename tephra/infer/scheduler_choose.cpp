@@ -11,18 +11,18 @@
 namespace tephra {
 namespace {
 
-constexpr int64_t kLeastRows = cpu::kDecodeRows;
 constexpr int64_t kLogitRows = 64;  // rows of logits that exist at a time
 
 std::span<float> row_of(const Tensor& logits, int64_t row) {
   return {logits.row<float>(row), static_cast<size_t>(logits.cols())};
 }
 
-// Logits of some rows of h, at least kLeastRows of them, so that the class of kernels is the same.
-Tensor logits_of(const Model& model, const Tensor& h_NH, std::span<const int64_t> rows) {
+// Logits of some rows of h, at least `least_rows` of them, so that the class of kernels is known.
+Tensor logits_of(const Model& model, const Tensor& h_NH, std::span<const int64_t> rows,
+                 int64_t least_rows) {
   const NoGrad no_grad;
   const auto count = static_cast<int64_t>(rows.size());
-  const Tensor some = zeros({std::max(count, kLeastRows), h_NH.cols()}, h_NH.dtype());
+  const Tensor some = zeros({std::max(count, least_rows), h_NH.cols()}, h_NH.dtype());
   for (int64_t i = 0; i < count; ++i) {
     const int64_t row = rows[static_cast<size_t>(i)];
     copy_into(some.slice_rows(i, i + 1), h_NH.slice_rows(row, row + 1));
@@ -40,7 +40,7 @@ void Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t ro
       if (first + i + 1 < s.prompt_size()) rows.push_back(row + i);
     }
     if (rows.empty()) return;
-    const Tensor logits = logits_of(model_, h_NH, rows);
+    const Tensor logits = logits_of(model_, h_NH, rows, cpu::kDecodeRows);
     std::vector<EngineToken> tokens(rows.size());
     parallel_for(static_cast<int64_t>(rows.size()), 1, [&](int64_t i, int64_t) {
       const int32_t id = s.request.prompt[static_cast<size_t>(first + begin + i + 1)];
@@ -54,27 +54,33 @@ void Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t ro
   }
 }
 
-void Scheduler::choose(const Tensor& h_NH, const std::vector<Heard>& heard) {
+void Scheduler::choose(const Tensor& h_NH, const std::vector<Heard>& heard, int64_t least_rows) {
   for (size_t i = 0; i < heard.size(); i += kLogitRows) {
-    choose_some(h_NH, std::span(heard).subspan(i, std::min<size_t>(kLogitRows, heard.size() - i)));
+    choose_some(h_NH, std::span(heard).subspan(i, std::min<size_t>(kLogitRows, heard.size() - i)),
+                least_rows);
   }
 }
 
-void Scheduler::choose_some(const Tensor& h_NH, std::span<const Heard> heard) {
+void Scheduler::choose_some(const Tensor& h_NH, std::span<const Heard> heard, int64_t least_rows) {
   std::vector<int64_t> rows;
   std::vector<std::vector<uint64_t>> allowed(heard.size());
+  std::vector<std::string> errors(heard.size());
   for (size_t i = 0; i < heard.size(); ++i) {
     rows.push_back(heard[i].row);
     TokenFilter* filter = heard[i].sequence->request.filter.get();
     if (filter == nullptr) continue;
-    const std::span<const uint64_t> bits = filter->allowed();
-    allowed[i].assign(bits.begin(), bits.end());
+    try {
+      const std::span<const uint64_t> bits = filter->allowed();
+      allowed[i].assign(bits.begin(), bits.end());
+    } catch (const Error& e) {
+      errors[i] = e.what();
+    }
   }
-  const Tensor logits = logits_of(model_, h_NH, rows);
+  const Tensor logits = logits_of(model_, h_NH, rows, least_rows);
   std::vector<EngineToken> chosen(heard.size());
-  std::vector<std::string> errors(heard.size());
   parallel_for(static_cast<int64_t>(heard.size()), 1, [&](int64_t row, int64_t) {
     const auto i = static_cast<size_t>(row);
+    if (!errors[i].empty()) return;
     try {
       chosen[i] = pick(*heard[i].sequence, row_of(logits, row), allowed[i]);
     } catch (const Error& e) {

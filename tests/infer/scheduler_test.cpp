@@ -80,50 +80,56 @@ void expect_same(const Answer& got, const Answer& want, size_t i) {
   EXPECT_EQ(got.logprobs, want.logprobs) << "request " << i;  // to the bit
 }
 
+void expect_answers_of_their_own(DType dtype, bool throughput) {
+  const auto model = tiny_for_engine(dtype);
+  EngineOptions options = small_blocks();
+  options.throughput = throughput;
+  options.sequences = 20;
+  constexpr size_t kRequests = 32;
+  std::vector<Answer> want;
+  for (size_t i = 0; i < kRequests; ++i) want.push_back(alone(*model, i, options));
+
+  for (const uint64_t seed : {1, 2}) {
+    // Random arrivals, and some that are cancelled at random moments.
+    std::vector<Answer> got(kRequests);
+    std::map<size_t, uint64_t> numbers;
+    options.prefill_tokens = 40;
+    Scheduler scheduler(*model, options);
+    size_t next = 0;
+    for (uint64_t step = 0; next < kRequests || scheduler.stats().running > 0; ++step) {
+      const double u = uniform({seed, 1, 0}, step);
+      for (size_t n = u < 0.4 ? 3 : 0; n > 0 && next < kRequests; --n, ++next) {
+        numbers[next] = scheduler.add(request_of(next, got[next]));
+      }
+      if (u > 0.9 && !numbers.empty()) {
+        auto victim = numbers.begin();
+        std::advance(victim, static_cast<int64_t>(step % numbers.size()));
+        scheduler.cancel(victim->second);
+      }
+      scheduler.step();
+    }
+    while (scheduler.step()) {
+    }
+    int cancelled = 0;
+    for (size_t i = 0; i < kRequests; ++i) {
+      ASSERT_TRUE(got[i].ended);
+      if (got[i].end.reason == EndReason::cancelled) {
+        ++cancelled;  // what it had said is the beginning of the same answer
+        ASSERT_LE(got[i].tokens.size(), want[i].tokens.size());
+        EXPECT_TRUE(std::equal(got[i].tokens.begin(), got[i].tokens.end(), want[i].tokens.begin()));
+      } else {
+        expect_same(got[i], want[i], i);
+      }
+    }
+    EXPECT_GT(cancelled, 0);
+    EXPECT_EQ(scheduler.stats().blocks_held, 0);
+  }
+}
+
 TEST(Scheduler, AnswersARequestTheSameWhateverRunsBesideIt) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    const auto model = tiny_for_engine(dtype);
-    constexpr size_t kRequests = 24;
-    std::vector<Answer> want;
-    for (size_t i = 0; i < kRequests; ++i) want.push_back(alone(*model, i));
-
-    for (const uint64_t seed : {1, 2}) {
-      // Random arrivals, and some that are cancelled at random moments.
-      std::vector<Answer> got(kRequests);
-      std::map<size_t, uint64_t> numbers;
-      EngineOptions options = small_blocks();
-      options.prefill_tokens = 40;
-      Scheduler scheduler(*model, options);
-      size_t next = 0;
-      for (uint64_t step = 0; next < kRequests || scheduler.stats().running > 0; ++step) {
-        const double u = uniform({seed, 1, 0}, step);
-        for (size_t n = u < 0.4 ? 3 : 0; n > 0 && next < kRequests; --n, ++next) {
-          numbers[next] = scheduler.add(request_of(next, got[next]));
-        }
-        if (u > 0.9 && !numbers.empty()) {
-          auto victim = numbers.begin();
-          std::advance(victim, static_cast<int64_t>(step % numbers.size()));
-          scheduler.cancel(victim->second);
-        }
-        scheduler.step();
-      }
-      while (scheduler.step()) {
-      }
-      int cancelled = 0;
-      for (size_t i = 0; i < kRequests; ++i) {
-        ASSERT_TRUE(got[i].ended);
-        if (got[i].end.reason == EndReason::cancelled) {
-          ++cancelled;  // what it had said is the beginning of the same answer
-          ASSERT_LE(got[i].tokens.size(), want[i].tokens.size());
-          EXPECT_TRUE(
-              std::equal(got[i].tokens.begin(), got[i].tokens.end(), want[i].tokens.begin()));
-        } else {
-          expect_same(got[i], want[i], i);
-        }
-      }
-      EXPECT_GT(cancelled, 0);
-      EXPECT_EQ(scheduler.stats().blocks_held, 0);
-    }
+    expect_answers_of_their_own(dtype, false);
+    expect_answers_of_their_own(dtype, true);
   }
 }
 
@@ -185,7 +191,9 @@ TEST(Scheduler, SaysWhatBatchGenerateSays) {
   EngineRequest r = request_of(5, answer);
   r.sampling = {};
   const GenerateRequest same{.prompt = r.prompt, .max_new_tokens = r.max_new_tokens};
-  Scheduler scheduler(*model, small_blocks());
+  EngineOptions options = small_blocks();
+  options.throughput = true;  // the kernels that it uses, too
+  Scheduler scheduler(*model, options);
   r.stop_at_eos = true;
   scheduler.add(std::move(r));
   while (scheduler.step()) {
