@@ -16,6 +16,8 @@ class TokenDecoder::Step {
  public:
   virtual ~Step() = default;
   virtual void run(Tokens& tokens) const = 0;
+  // For one token with others before and behind it.
+  virtual std::string inside(std::string token) const = 0;
 };
 
 namespace {
@@ -26,6 +28,9 @@ class ByteLevel : public TokenDecoder::Step {
     std::string bytes;
     for (const std::string& token : tokens) bytes += bytes_of_spelling(token).value_or(token);
     tokens = {lossy_utf8(bytes)};
+  }
+  std::string inside(std::string token) const override {
+    return bytes_of_spelling(token).value_or(token);
   }
 };
 
@@ -38,6 +43,11 @@ class Replace : public TokenDecoder::Step {
       replace_matches(token, pattern_, content_, replaced, kMostBytes);
       token.swap(replaced);
     }
+  }
+  std::string inside(std::string token) const override {
+    Tokens one = {std::move(token)};
+    run(one);
+    return one[0];
   }
 
  private:
@@ -73,6 +83,10 @@ class ByteFallback : public TokenDecoder::Step {
     flush();
     tokens = std::move(result);
   }
+  std::string inside(std::string token) const override {
+    const auto byte = parse_byte_token(token);
+    return byte ? std::string(1, static_cast<char>(*byte)) : token;
+  }
 };
 
 class Fuse : public TokenDecoder::Step {
@@ -82,6 +96,7 @@ class Fuse : public TokenDecoder::Step {
     for (const std::string& token : tokens) all += token;
     tokens = {std::move(all)};
   }
+  std::string inside(std::string token) const override { return token; }
 };
 
 class Strip : public TokenDecoder::Step {
@@ -104,6 +119,7 @@ class Strip : public TokenDecoder::Step {
       token = std::string(text);
     }
   }
+  std::string inside(std::string token) const override { return token; }  // works at a text's ends
 
  private:
   std::string content_;
@@ -125,6 +141,7 @@ class Metaspace : public TokenDecoder::Step {
       tokens[i] = with_replaced(tokens[i], mark_, i == 0 && prepended_ ? "" : " ");
     }
   }
+  std::string inside(std::string token) const override { return with_replaced(token, mark_, " "); }
 
  private:
   std::string mark_;
@@ -158,6 +175,11 @@ void TokenDecoder::add(const Fields& step) {
   } else {
     unsupported_step(step, "decoder");
   }
+}
+
+std::string TokenDecoder::bytes(std::string token) const {
+  for (const auto& step : steps_) token = step->inside(std::move(token));
+  return token;
 }
 
 std::string TokenDecoder::operator()(Tokens tokens) const {

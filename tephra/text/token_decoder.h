@@ -20,6 +20,8 @@ class TokenDecoder {
   TokenDecoder& operator=(TokenDecoder&&) noexcept;
 
   std::string operator()(std::vector<std::string> tokens) const;
+  // The bytes that one token adds inside of a text; they need not be UTF-8 by themselves.
+  std::string bytes(std::string token) const;
 
   class Step;
 

@@ -34,6 +34,11 @@ std::string Tokenizer::token(int32_t id) const {
   return model_.tokens().has(id) ? std::string(model_.tokens()[id]) : std::string();
 }
 
+std::string Tokenizer::bytes(int32_t id) const {
+  if (const AddedToken* added = find_added(added_, id)) return added->content;
+  return has(id) ? decoder_.bytes(token(id)) : std::string();
+}
+
 std::optional<int32_t> Tokenizer::find(std::string_view token) const {
   for (const AddedToken& added : added_) {
     if (added.content == token) return added.id;

@@ -46,6 +46,8 @@ class Tokenizer {
 
   bool has(int64_t id) const;
   std::string token(int32_t id) const;  // its text in the file; empty when no token has it
+  // The bytes it adds inside of a text, which need not be UTF-8 by themselves.
+  std::string bytes(int32_t id) const;
   std::optional<int32_t> find(std::string_view token) const;
   bool is_special(int32_t id) const;
   int64_t vocab_size() const { return vocab_size_; }  // largest id + 1, added tokens included
