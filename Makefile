@@ -4,7 +4,7 @@
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 VERSION := $(shell awk '/^project.tephra/ { print $$3 }' CMakeLists.txt)
-SOURCES = $(shell find tephra tests fuzz -name '*.h' -o -name '*.cpp')
+SOURCES = $(shell find tephra tests fuzz -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 
 # What each sanitizer build runs. ThreadSanitizer costs a factor of ten, so it gets the tests that
 # use several threads: those of the rooms with shared state, and every op on 1 to 16 threads.
@@ -53,7 +53,12 @@ check-layers:
 	@python3 tools/check_layers.py
 
 check-gpu:
-	@echo "check: GPU and HIP compilation: there are no GPU sources yet, nothing was checked"
+	@tools/setup.sh build && tools/setup.sh check
+	@echo "check: the GPU kernels for CUDA (where nvcc is) and for AMD gfx942, compiled and linked"
+	@cmake --preset release > /dev/null
+	@cmake --build --preset release -j $(JOBS) --target tephra
+	@cmake --preset hip > /dev/null
+	@cmake --build --preset hip -j $(JOBS) --target tephra
 
 check-lint:
 	@tools/setup.sh build && tools/setup.sh check

@@ -29,7 +29,7 @@ VENDORS = {
     "mpi.h": r"tephra/comm/.*",
     "nccl": r"tephra/comm/.*",
     "rccl": r"tephra/comm/.*",
-    "cuda": r"tephra/device/gpu/.*|tephra/ops/\w+_gpu\.cu",
+    "cuda": r"tephra/device/gpu/.*",
     "cublas": r"tephra/device/gpu/.*",
     "cudnn": r"tephra/device/gpu/.*",
     "hip": r"tephra/device/gpu/.*",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Narrow floating-point types as plain values: bf16 computes (through float), f16 and fp8 are only
-// read and converted.
+// read and converted. What is constexpr also runs on GPUs.
 #pragma once
 
 #include <bit>
@@ -16,12 +16,14 @@ struct bf16 {
   bf16() = default;
   template <class Number>
   requires std::is_arithmetic_v<Number>
-  explicit bf16(Number value) : bits(round(static_cast<float>(value))) {}
-  operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  constexpr explicit bf16(Number value) : bits(round(static_cast<float>(value))) {}
+  constexpr operator float() const {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
   bool operator==(const bf16& other) const = default;
 
  private:
-  static uint16_t round(float value) {
+  static constexpr uint16_t round(float value) {
     const uint32_t u = std::bit_cast<uint32_t>(value);
     if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((u >> 16) | 0x40u);
     return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);

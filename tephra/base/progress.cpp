@@ -26,7 +26,7 @@ double rate_of(const ProgressState& s) {
 
 std::string rate_text(const ProgressState& s) {
   const double rate = rate_of(s);
-  if (s.unit != "B" && rate < 10) return format("{:.2f} {}/s", rate, s.unit);
+  if (s.unit != "B" && rate < 10) return tephra::format("{:.2f} {}/s", rate, s.unit);
   return amount_text(std::llround(rate), s.unit) + "/s";
 }
 

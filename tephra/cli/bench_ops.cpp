@@ -229,7 +229,7 @@ std::vector<OpSpec> bench_specs(const std::vector<std::string>& names) {
     const std::optional<std::string> near = nearest(name, known);
     throw Error(Fault::usage,
                 format("--op: there is no op '{}'{}", name,
-                       near ? format("; did you mean '{}'?", *near) : ""),
+                       near ? tephra::format("; did you mean '{}'?", *near) : ""),
                 "tephra bench ops --list");
   }
   std::erase_if(all, [&](const OpSpec& spec) {

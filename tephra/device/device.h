@@ -6,6 +6,10 @@
 
 namespace tephra {
 
+namespace gpu {
+class Stream;  // device/gpu/platform.h
+}
+
 struct Device {
   enum class Kind { cpu, gpu };
   Kind kind = Kind::cpu;
@@ -18,7 +22,8 @@ inline constexpr Device kCpu{};
 
 std::string to_text(Device device);
 
-// "cpu", "gpu" or "gpu:1". A device that this build or machine does not have is an error.
+// "cpu", "gpu" or "gpu:1"; "auto" is the first GPU if there is one, else the CPU. A device that
+// this build or machine does not have is an error.
 Device parse_device(const std::string& text);
 
 }  // namespace tephra

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tephra/base/error.h"
+#include "tephra/device/gpu/runtime.h"
 
 namespace tephra {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kHugePage = 2 << 20;
 constexpr int64_t kSmallestCached = 64 << 10;
+constexpr double kGiB = 1 << 30;
 
 #ifdef TEPHRA_SANITIZED
 constexpr bool kCacheBlocks = false;  // a reused block would hide a use after free
@@ -36,10 +38,11 @@ int64_t round_up_bytes(int64_t bytes) {
 }
 
 std::mutex use_mutex;
-std::array<MemoryUse, kNumPurposes + 1> use;
+std::array<MemoryUse, kNumPurposes + 1> uses[2];  // of hosts, of GPUs
 
-void count(Purpose purpose, int64_t bytes) {
+void count(Device device, Purpose purpose, int64_t bytes) {
   const std::lock_guard lock(use_mutex);
+  auto& use = uses[device.kind == Device::Kind::cpu ? 0 : 1];
   for (MemoryUse* entry : {&use[static_cast<size_t>(purpose)], &use[kNumPurposes]}) {
     entry->bytes += bytes;
     entry->peak_bytes = std::max(entry->peak_bytes, entry->bytes);
@@ -143,26 +146,60 @@ std::string to_text(Purpose purpose) {
   return kNames[static_cast<size_t>(purpose)];
 }
 
+namespace {
+
+// Rounded up to what the GPU's allocator gives out.
+constexpr int64_t kGpuAlignment = 512;
+
+[[noreturn]] void fail_to_fit(Device device, int64_t bytes, Purpose purpose) {
+  const auto use = memory_use(device.kind);
+  if (device.kind == Device::Kind::cpu) {
+    throw Error(Fault::device,
+                format("out of memory: {} bytes for {} do not fit, {} bytes are in use", bytes,
+                       purpose, use[kNumPurposes].bytes),
+                "use a smaller batch, context or model, or a narrower dtype");
+  }
+  std::string parts;
+  for (int i = 0; i < kNumPurposes; ++i) {
+    if (use[i].bytes == 0) continue;
+    parts += format("{}{:.2f} for {}", parts.empty() ? "" : ", ", double(use[i].bytes) / kGiB,
+                    static_cast<Purpose>(i));
+  }
+  throw Error(
+      Fault::device,
+      format("out of memory on {}: {:.2f} GiB for {} do not fit; of {:.1f} GiB, {:.2f} are "
+             "in use ({})",
+             device, double(bytes) / kGiB, purpose, double(gpu::memory(device).total_bytes) / kGiB,
+             double(use[kNumPurposes].bytes) / kGiB, parts),
+      "use a smaller micro-batch or context, recompute more, or a narrower dtype");
+}
+
+void* take_block(Device device, int64_t bytes) {
+  if (device.kind == Device::Kind::cpu) return blocks().take(bytes);
+  void* block = gpu::allocate(device, bytes);
+  if (block != nullptr) return block;
+  gpu::trim(device);  // what is kept may be in pieces that are too small
+  return gpu::allocate(device, bytes);
+}
+
+}  // namespace
+
 std::shared_ptr<Storage> Storage::allocate(Device device, int64_t bytes, Purpose purpose) {
-  TEPHRA_ASSERT(device.kind == Device::Kind::cpu, "only the CPU allocates in this build");
   TEPHRA_ASSERT(bytes >= 0, "a size cannot be negative");
   std::shared_ptr<Storage> storage(new Storage);
   storage->bytes_ = bytes;
   storage->device_ = device;
   storage->purpose_ = purpose;
-  if (bytes > 0) {
-    storage->block_bytes_ = round_up_bytes(bytes);
-    storage->data_ = blocks().take(storage->block_bytes_);
-    if (storage->data_ == nullptr) {
-      storage->block_bytes_ = 0;
-      throw Error(Fault::device,
-                  format("out of memory: {} bytes for {} do not fit, {} bytes are in use", bytes,
-                         purpose, memory_use()[kNumPurposes].bytes),
-                  "use a smaller batch, context or model, or a narrower dtype");
-    }
-    count(purpose, storage->block_bytes_);
-    if (poison) std::memset(storage->data_, 0xff, static_cast<size_t>(bytes));
-  }
+  if (bytes == 0) return storage;
+  const bool host = device.kind == Device::Kind::cpu;
+  const int64_t size =
+      host ? round_up_bytes(bytes) : (bytes + kGpuAlignment - 1) / kGpuAlignment * kGpuAlignment;
+  storage->data_ = take_block(device, size);
+  if (storage->data_ == nullptr) fail_to_fit(device, bytes, purpose);
+  storage->block_bytes_ = size;
+  count(device, purpose, size);
+  if (poison && host) std::memset(storage->data_, 0xff, static_cast<size_t>(bytes));
+  if (poison && !host) gpu::fill_bytes(device, storage->data_, 0xff, bytes);
   return storage;
 }
 
@@ -176,18 +213,24 @@ std::shared_ptr<Storage> Storage::wrap(void* data, int64_t bytes, std::shared_pt
 
 Storage::~Storage() {
   if (block_bytes_ == 0) return;
-  blocks().give(data_, block_bytes_);
-  count(purpose_, -block_bytes_);
+  if (device_.kind == Device::Kind::cpu) {
+    blocks().give(data_, block_bytes_);
+  } else {
+    gpu::release(device_, data_);
+  }
+  count(device_, purpose_, -block_bytes_);
 }
 
-std::array<MemoryUse, kNumPurposes + 1> memory_use() {
+std::array<MemoryUse, kNumPurposes + 1> memory_use(Device::Kind kind) {
   const std::lock_guard lock(use_mutex);
-  return use;
+  return uses[kind == Device::Kind::cpu ? 0 : 1];
 }
 
 void reset_memory_peaks() {
   const std::lock_guard lock(use_mutex);
-  for (MemoryUse& entry : use) entry.peak_bytes = entry.bytes;
+  for (auto& use : uses) {
+    for (MemoryUse& entry : use) entry.peak_bytes = entry.bytes;
+  }
 }
 
 void poison_new_memory(bool on) { poison = on; }

@@ -48,8 +48,8 @@ struct MemoryUse {
   int64_t peak_bytes = 0;
 };
 
-// Live and peak bytes, by purpose and (last entry) in all.
-std::array<MemoryUse, kNumPurposes + 1> memory_use();
+// Live and peak bytes, by purpose and (last entry) in all: of the host, or of all GPUs together.
+std::array<MemoryUse, kNumPurposes + 1> memory_use(Device::Kind kind = Device::Kind::cpu);
 void reset_memory_peaks();
 
 // Fills new blocks with 0xff (NaN in every float type), so that a test sees what a kernel forgot to

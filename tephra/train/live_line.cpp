@@ -19,7 +19,7 @@ constexpr double kPlainInterval = 10;
 
 std::string live_text(const LiveState& s) {
   std::string text = format("step {}/{}", s.step, s.steps);
-  if (!s.phase.empty()) text += format(" {}", s.phase);
+  if (!s.phase.empty()) text += tephra::format(" {}", s.phase);
   text += format("  loss {:.4f} ({:.4f})  lr {:.2e}  {} tokens/s", s.loss, s.smooth_loss, s.lr,
                  human_count(std::llround(s.tokens_per_second)));
   if (s.mfu > 0) text += format("  MFU {:.0f} % (6N: {:.0f} %)", 100 * s.mfu, 100 * s.mfu_6n);

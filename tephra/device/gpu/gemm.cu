@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/device/gpu/gemm.h"
+
+#include <atomic>
+
+#include "tephra/base/number.h"
+#include "tephra/device/gpu/tile.h"
+
+namespace tephra::gpu {
+namespace {
+
+std::atomic<bool> portable_only{false};
+
+template <class In, class Out, bool kTransposeA, bool kTransposeB>
+__global__ void multiply(Gemm g) {
+  __shared__ TileBuffers buffers;
+  const int64_t row = int64_t{blockIdx.y} * kTile, column = int64_t{blockIdx.x} * kTile;
+  const In* a = static_cast<const In*>(g.a) + blockIdx.z * g.a_step;
+  const In* b = static_cast<const In*>(g.b) + blockIdx.z * g.b_step;
+  TileSums sums;
+  multiply_tile<!kTransposeA, kTransposeB>(
+      buffers, 0, g.k,
+      [&](int i, int64_t k) -> float {
+        if (row + i >= g.m) return 0;
+        return float(kTransposeA ? a[k * g.lda + row + i] : a[(row + i) * g.lda + k]);
+      },
+      [&](int j, int64_t k) -> float {
+        if (column + j >= g.n) return 0;
+        return float(kTransposeB ? b[(column + j) * g.ldb + k] : b[k * g.ldb + column + j]);
+      },
+      sums);
+  Out* c = static_cast<Out*>(g.c) + blockIdx.z * g.c_step;
+  sums.each([&](int i, int j, float value) {
+    if (row + i >= g.m || column + j >= g.n) return;
+    Out* to = c + (row + i) * g.ldc + column + j;
+    *to = Out(g.alpha * value + (g.beta != 0 ? g.beta * float(*to) : 0.0f));
+  });
+}
+
+template <class In, class Out>
+void run(Stream& stream, const Gemm& g) {
+  const Grid grid{.blocks = (g.n + kTile - 1) / kTile,
+                  .blocks_y = (g.m + kTile - 1) / kTile,
+                  .blocks_z = g.batch,
+                  .threads = kTileThreads};
+  if (g.transpose_a) {
+    stream.launch(g.transpose_b ? multiply<In, Out, true, true> : multiply<In, Out, true, false>,
+                  grid, g);
+  } else {
+    stream.launch(g.transpose_b ? multiply<In, Out, false, true> : multiply<In, Out, false, false>,
+                  grid, g);
+  }
+}
+
+}  // namespace
+
+void gemm_portable(Stream& stream, const Gemm& g) {
+  // The rows of a grid are few: tall matrices go in strips.
+  constexpr int64_t kMostRows = int64_t{65535} * kTile;
+  if (g.m > kMostRows && g.batch == 1) {
+    Gemm first = g, rest = g;
+    const int64_t in = g.in == Number::f32 ? 4 : 2, out = g.out == Number::f32 ? 4 : 2;
+    first.m = kMostRows;
+    rest.m -= kMostRows;
+    rest.a = static_cast<const char*>(g.a) + kMostRows * (g.transpose_a ? 1 : g.lda) * in;
+    rest.c = static_cast<char*>(g.c) + kMostRows * g.ldc * out;
+    gemm_portable(stream, first);
+    return gemm_portable(stream, rest);
+  }
+  if (g.in == Number::f32) return run<float, float>(stream, g);
+  if (g.out == Number::f32) return run<bf16, float>(stream, g);
+  run<bf16, bf16>(stream, g);
+}
+
+void gemm(Stream& stream, const Gemm& g) {
+  if (g.m == 0 || g.n == 0 || g.batch == 0) return;
+  if constexpr (kHasCudaLibraries) {
+    if (g.k > 0 && !portable_only && gemm_cublaslt(stream, g)) return;
+  }
+  gemm_portable(stream, g);
+}
+
+void use_portable_gemm(bool on) { portable_only = on; }
+
+std::vector<std::pair<std::string, std::string>> libraries() {
+  std::vector<std::pair<std::string, std::string>> found;
+  if constexpr (kHasCudaLibraries) {
+    const std::string version = cublaslt_version();
+    found.emplace_back("cuBLASLt",
+                       version.empty() ? "not found: our own kernels instead" : version);
+  }
+  return found;
+}
+
+}  // namespace tephra::gpu

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dense matrix products on a GPU: the vendor's library where there is one, with one algorithm for
+// each shape that never splits k, else our portable kernel. f32 is f32, not tf32.
+#pragma once
+
+#include "tephra/device/gpu/platform.h"
+
+namespace tephra::gpu {
+
+enum class Number { f32, bf16 };
+
+// C = alpha op(A) op(B) + beta C, row-major, `batch` times; strides are those of the matrices as
+// stored. Products are summed in f32.
+struct Gemm {
+  int64_t m, n, k;
+  const void* a;
+  int64_t lda;
+  bool transpose_a;
+  const void* b;
+  int64_t ldb;
+  bool transpose_b;
+  void* c;
+  int64_t ldc;
+  Number in, out;  // bf16 goes to bf16 or f32, f32 to f32
+  float alpha = 1, beta = 0;
+  int64_t batch = 1;
+  int64_t a_step = 0, b_step = 0, c_step = 0;  // elements from one matrix to the next
+};
+
+void gemm(Stream& stream, const Gemm& g);
+
+// The twin that fast paths are compared with; compiles for every vendor.
+void gemm_portable(Stream& stream, const Gemm& g);
+
+// cuBLASLt; false when it is not there or knows no algorithm for this (gemm_cuda.cu).
+bool gemm_cublaslt(Stream& stream, const Gemm& g);
+// Its version, empty when it is not there.
+std::string cublaslt_version();
+
+// For tests: gemm() goes to the portable kernel.
+void use_portable_gemm(bool on);
+
+}  // namespace tephra::gpu

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/device/gpu/runtime.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "tephra/device/gpu/platform.h"
+
+namespace tephra::gpu {
+namespace {
+
+std::string version_text(int version) {
+  if (version == 0) return "";
+#if defined(__HIP__)
+  return format("{}.{}", version / 10000000, version / 100000 % 100);
+#else
+  return format("{}.{}", version / 1000, version % 1000 / 10);
+#endif
+}
+
+std::string architecture_of(const Properties& properties) {
+#if defined(__HIP__)
+  return properties.gcnArchName;
+#else
+  return format("sm_{}{}", properties.major, properties.minor);
+#endif
+}
+
+Info info_of(int index) {
+  Properties properties;
+  if (TEPHRA_GPU_API(GetDeviceProperties)(&properties, index) != kSuccess) return {};
+  return {properties.name, architecture_of(properties),
+          static_cast<int64_t>(properties.totalGlobalMem), properties.multiProcessorCount};
+}
+
+void explain(Status& s, Result result, int driver) {
+  if (driver == 0) {
+    s.why_none = format("no GPU driver is installed ({})", TEPHRA_GPU_API(GetErrorString)(result));
+    s.hint = "use --device cpu, or install the vendor's driver";
+  } else if (result == TEPHRA_GPU_API(ErrorInsufficientDriver)) {
+    s.why_none = format("the GPU driver is too old: it offers {} {}, this build needs {}", kBackend,
+                        s.driver, s.backend);
+    s.hint = "update the driver, or use --device cpu";
+  } else {
+    s.why_none = format("no GPU was found ({})", TEPHRA_GPU_API(GetErrorString)(result));
+    s.hint = "use --device cpu; nvidia-smi or rocminfo shows what the driver sees";
+  }
+}
+
+Status look() {
+  Status s;
+  int version = 0, driver = 0, count = 0;
+  (void)TEPHRA_GPU_API(RuntimeGetVersion)(&version);
+  (void)TEPHRA_GPU_API(DriverGetVersion)(&driver);
+  s.backend = format("{} {}", kBackend, version_text(version));
+  s.driver = version_text(driver);
+  const Result result = TEPHRA_GPU_API(GetDeviceCount)(&count);
+  (void)TEPHRA_GPU_API(GetLastError)();  // a failure to look is not a failure of the next call
+  if (result != kSuccess || count == 0) {
+    explain(s, result, driver);
+    return s;
+  }
+  for (int i = 0; i < count; ++i) s.devices.push_back(info_of(i));
+  return s;
+}
+
+void require_device(Device device) {
+  const Status& s = status();
+  if (device.index >= 0 && device.index < static_cast<int>(s.devices.size())) return;
+  if (s.devices.empty()) throw Error(Fault::device, s.why_none, s.hint);
+  throw Error(Fault::device,
+              format("device {}: this machine has {} GPU{}", device, s.devices.size(),
+                     s.devices.size() == 1 ? "" : "s"),
+              format("use gpu:0 to gpu:{}", s.devices.size() - 1));
+}
+
+// The (mangled) name of the op that runs on this thread, for errors.
+thread_local const char* current_op = nullptr;
+
+// "tephra::kernel::RmsNorm" -> "RmsNorm"
+std::string op_name(const char* mangled) {
+  int status_code = 0;
+  char* plain = abi::__cxa_demangle(mangled, nullptr, nullptr, &status_code);
+  std::string name = status_code == 0 ? plain : mangled;
+  std::free(plain);
+  const size_t colon = name.rfind("::");
+  return colon == std::string::npos ? name : name.substr(colon + 2);
+}
+
+}  // namespace
+
+void fail(Result result, const char* what) {
+  const char* reason = TEPHRA_GPU_API(GetErrorString)(result);
+  std::string where = what;
+  if (current_op) where = format("{} ({})", what, op_name(current_op));
+  current_op = nullptr;
+  if (result == kNotCompiledForDevice) {
+    throw Error(Fault::device,
+                format("{}: {}: the kernels were not compiled for it", where, reason),
+                "build with -DTEPHRA_CUDA_ARCHITECTURES set to this GPU's");
+  }
+  throw Error(Fault::device, format("{} failed on the GPU: {}", where, reason),
+              "earlier kernels may be the cause: TEPHRA_GPU_SYNC=1 names the one; checkpoints "
+              "already written are whole");
+}
+
+const Status& status() {
+  static const Status found = look();
+  return found;
+}
+
+Stream::Stream(Device device) : device_(device) {
+  enter();
+  check(TEPHRA_GPU_API(StreamCreateWithFlags)(&raw_, TEPHRA_GPU_API(StreamNonBlocking)),
+        "creating a stream");
+  const char* wait = std::getenv("TEPHRA_GPU_SYNC");
+  synchronous_ = wait && wait[0] == '1';
+}
+
+void Stream::enter() const {
+  check(TEPHRA_GPU_API(SetDevice)(device_.index), "choosing the device");
+}
+
+void Stream::synchronize() const {
+  check(TEPHRA_GPU_API(StreamSynchronize)(raw_), "waiting for the device");
+}
+
+RawEvent Stream::new_event() const {
+  RawEvent event = nullptr;
+  check(TEPHRA_GPU_API(EventCreate)(&event), "creating an event");
+  return event;
+}
+
+void Stream::begin(const char* name) {
+  if (depth_++ > 0) return;
+  enter();
+  current_op = name;
+  if (!profiling_) return;
+  timed_.push_back({name, new_event(), new_event()});
+  check(TEPHRA_GPU_API(EventRecord)(timed_.back().begin, raw_), "timing a kernel");
+}
+
+void Stream::end() {
+  if (--depth_ > 0) return;
+  if (profiling_) check(TEPHRA_GPU_API(EventRecord)(timed_.back().end, raw_), "timing a kernel");
+  if (synchronous_) synchronize();
+  current_op = nullptr;
+}
+
+void Stream::abandon() {
+  depth_ = 0;
+  profiling_ = false;
+  current_op = nullptr;
+}
+
+Stream& stream(Device device) {
+  static std::mutex mutex;
+  static auto* const streams = new std::map<int, std::unique_ptr<Stream>>;  // never destroyed
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<Stream>& found = (*streams)[device.index];
+  if (!found) {
+    require_device(device);
+    found = std::make_unique<Stream>(device);
+    RawPool pool = nullptr;
+    check(TEPHRA_GPU_API(DeviceGetDefaultMemPool)(&pool, device.index), "finding the memory pool");
+    uint64_t keep = UINT64_MAX;  // freed blocks stay with us
+    check(TEPHRA_GPU_API(MemPoolSetAttribute)(pool, TEPHRA_GPU_API(MemPoolAttrReleaseThreshold),
+                                              &keep),
+          "setting up the memory pool");
+  }
+  return *found;
+}
+
+void* allocate(Device device, int64_t bytes) {
+  Stream& s = stream(device);
+  s.enter();
+  void* data = nullptr;
+  const Result result = TEPHRA_GPU_API(MallocAsync)(&data, static_cast<size_t>(bytes), s.raw());
+  if (result == TEPHRA_GPU_API(ErrorMemoryAllocation)) {
+    (void)TEPHRA_GPU_API(GetLastError)();
+    return nullptr;
+  }
+  check(result, "allocating memory");
+  return data;
+}
+
+void release(Device device, void* data) {
+  // The process may be ending, or unwinding from a failed kernel: nothing to do about it here.
+  (void)TEPHRA_GPU_API(SetDevice)(device.index);
+  (void)TEPHRA_GPU_API(FreeAsync)(data, stream(device).raw());
+}
+
+void trim(Device device) {
+  Stream& s = stream(device);
+  s.enter();
+  s.synchronize();
+  RawPool pool = nullptr;
+  check(TEPHRA_GPU_API(DeviceGetDefaultMemPool)(&pool, device.index), "finding the memory pool");
+  check(TEPHRA_GPU_API(MemPoolTrimTo)(pool, 0), "trimming the memory pool");
+}
+
+Memory memory(Device device) {
+  stream(device).enter();
+  size_t free = 0, total = 0;
+  check(TEPHRA_GPU_API(MemGetInfo)(&free, &total), "asking for free memory");
+  return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
+}
+
+void copy(Device device, Direction direction, void* to, const void* from, int64_t bytes) {
+  copy_rows(device, direction, {to, bytes, from, bytes, bytes, 1});
+}
+
+void copy_rows(Device device, Direction direction, const RowCopy& c) {
+  if (c.bytes == 0 || c.rows == 0) return;
+  Stream& s = stream(device);
+  s.enter();
+  const auto kind = direction == Direction::to_device ? TEPHRA_GPU_API(MemcpyHostToDevice)
+                    : direction == Direction::to_host ? TEPHRA_GPU_API(MemcpyDeviceToHost)
+                                                      : TEPHRA_GPU_API(MemcpyDeviceToDevice);
+  if (c.rows == 1 || (c.to_stride == c.bytes && c.from_stride == c.bytes)) {
+    check(TEPHRA_GPU_API(MemcpyAsync)(c.to, c.from, static_cast<size_t>(c.bytes * c.rows), kind,
+                                      s.raw()),
+          "copying memory");
+  } else {
+    check(TEPHRA_GPU_API(Memcpy2DAsync)(
+              c.to, static_cast<size_t>(c.to_stride), c.from, static_cast<size_t>(c.from_stride),
+              static_cast<size_t>(c.bytes), static_cast<size_t>(c.rows), kind, s.raw()),
+          "copying memory");
+  }
+  // What comes from pageable memory has been taken when the call returns.
+  if (direction == Direction::to_host) s.synchronize();
+}
+
+void fill_bytes(Device device, void* to, int value, int64_t bytes) {
+  if (bytes == 0) return;
+  Stream& s = stream(device);
+  s.enter();
+  check(TEPHRA_GPU_API(MemsetAsync)(to, value, static_cast<size_t>(bytes), s.raw()),
+        "filling memory");
+}
+
+void synchronize(Device device) {
+  Stream& s = stream(device);
+  s.enter();
+  s.synchronize();
+}
+
+void begin_op(Stream& stream, const char* name) { stream.begin(name); }
+void end_op(Stream& stream) { stream.end(); }
+void abandon_op(Stream& stream) { stream.abandon(); }
+
+void start_profile(Device device) {
+  Stream& s = stream(device);
+  s.timed_.clear();
+  s.profiling_ = true;
+}
+
+std::vector<KernelTime> finish_profile(Device device) {
+  Stream& s = stream(device);
+  s.profiling_ = false;
+  s.synchronize();
+  std::map<std::string, KernelTime> by_name;
+  for (const Stream::Timed& t : s.timed_) {
+    float milliseconds = 0;
+    check(TEPHRA_GPU_API(EventElapsedTime)(&milliseconds, t.begin, t.end), "timing a kernel");
+    (void)TEPHRA_GPU_API(EventDestroy)(t.begin);
+    (void)TEPHRA_GPU_API(EventDestroy)(t.end);
+    KernelTime& sum = by_name[op_name(t.name)];
+    sum.name = op_name(t.name);
+    ++sum.calls;
+    sum.milliseconds += double(milliseconds);
+  }
+  s.timed_.clear();
+  std::vector<KernelTime> list;
+  for (auto& [name, time] : by_name) list.push_back(time);
+  std::sort(list.begin(), list.end(), [](const KernelTime& a, const KernelTime& b) {
+    return a.milliseconds > b.milliseconds;
+  });
+  return list;
+}
+
+}  // namespace tephra::gpu
