@@ -48,6 +48,7 @@ class ParameterStore {
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
   DType dtype() const { return dtype_; }
+  Device device() const { return flat_values_.device(); }
   // Throws when there is no such name.
   const Tensor& operator[](std::string_view name) const;
   const Tensor& at(size_t i) const { return values_[i]; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tephra/base/parallel.h"
+#include "tephra/device/launch.h"
 
 namespace tephra {
 namespace {
@@ -126,8 +127,11 @@ Tensor slice_columns(const Tensor& x, int64_t begin, int64_t end) {
 void add_into(const Tensor& to, const Tensor& from) {
   require(to.numel() == from.numel() && to.cols() == from.cols(), "add_into: cannot add {} to {}",
           from.shape(), to.shape());
+  if (to.numel() > 0) launch(to.device(), "add_into", kernel::AddInto{to, from});
+}
+
+void kernel::AddInto::on_cpu() const {
   const int64_t cols = to.cols();
-  if (to.numel() == 0) return;
   visit_float(to.dtype(), [&]<class To>() {
     visit_float(from.dtype(), [&]<class From>() {
       using Acc = acc_t<To>;

@@ -88,4 +88,15 @@ Tensor slice_columns(const Tensor& x, int64_t begin, int64_t end);
 // to += from, element by element, in acc precision. Shapes agree; dtypes may differ.
 void add_into(const Tensor& to, const Tensor& from);
 
+namespace kernel {
+
+struct AddInto {
+  const Tensor& to;
+  const Tensor& from;
+
+  void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
+};
+
+}  // namespace kernel
 }  // namespace tephra

@@ -67,7 +67,25 @@ Segments Segments::padded(const Tensor& mask) {
   return s;
 }
 
+Segments to_device(const Segments& segments, Device device) {
+  Segments s = segments;
+  for (Tensor* t : {&s.start_N, &s.end_N, &s.position_N, &s.sequence_N, &s.bounds, &s.real_N}) {
+    *t = to_device(*t, device);
+  }
+  return s;
+}
+
+KeyRanges to_device(const KeyRanges& ranges, Device device) {
+  KeyRanges r = ranges;
+  for (Tensor* t : {&r.first_N, &r.last_N, &r.pages}) *t = to_device(*t, device);
+  return r;
+}
+
 KeyRanges causal_ranges(const Segments& segments, int64_t window) {
+  const Device device = segments.start_N.device();
+  if (device.kind != Device::Kind::cpu) {
+    return to_device(causal_ranges(to_device(segments, kCpu), window), device);
+  }
   const int64_t n = segments.tokens();
   KeyRanges ranges{Tensor({n}, DType::i32), Tensor({n}, DType::i32)};
   const int32_t* start = segments.start_N.data<int32_t>();

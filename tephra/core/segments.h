@@ -10,7 +10,8 @@
 
 namespace tephra {
 
-// Rows of one segment are consecutive. All tensors are i32 and live on the device.
+// Rows of one segment are consecutive. All tensors are i32. They are made on
+// the host; ops bring what they read to their own device, models do it once for all layers.
 struct Segments {
   Tensor start_N;     // row where this token's segment starts
   Tensor end_N;       // row after its segment's last
@@ -43,6 +44,10 @@ struct KeyRanges {
   Tensor pages = {};  // i32
   int64_t page_rows = 0;
 };
+
+// The same on another device; what is there already is not copied.
+Segments to_device(const Segments& segments, Device device);
+KeyRanges to_device(const KeyRanges& ranges, Device device);
 
 // Each token sees its own segment up to itself; with window > 0 only the last `window` keys, the
 // current one included.

@@ -4,9 +4,12 @@
 #include <cstring>
 
 #include "tephra/base/parallel.h"
+#include "tephra/device/launch.h"
 
 namespace tephra {
 namespace {
+
+bool on_host(const Tensor& x) { return x.device().kind == Device::Kind::cpu; }
 
 template <class F>
 decltype(auto) visit_any(DType dtype, F&& f) {
@@ -80,14 +83,27 @@ void* Tensor::raw() const {
 double Tensor::at(int64_t i) const {
   TEPHRA_ASSERT(i >= 0 && i < numel(), "index within the tensor");
   const int64_t place = i / cols() * row_stride_ + i % cols();
-  return visit_any(
-      dtype_, [&]<class T>() { return static_cast<double>(static_cast<const T*>(raw())[place]); });
+  return visit_any(dtype_, [&]<class T>() {
+    const T* element = static_cast<const T*>(raw()) + place;
+    if (on_host(*this)) return static_cast<double>(*element);
+    T value;
+    gpu::copy(device(), gpu::Direction::to_host, &value, element, sizeof value);
+    return static_cast<double>(value);
+  });
 }
 
 void Tensor::set(int64_t i, double value) const {
   TEPHRA_ASSERT(i >= 0 && i < numel(), "index within the tensor");
   const int64_t place = i / cols() * row_stride_ + i % cols();
-  visit_any(dtype_, [&]<class T>() { static_cast<T*>(raw())[place] = convert<T>(value); });
+  visit_any(dtype_, [&]<class T>() {
+    const T converted = convert<T>(value);
+    T* element = static_cast<T*>(raw()) + place;
+    if (on_host(*this)) {
+      *element = converted;
+    } else {
+      gpu::copy(device(), gpu::Direction::to_device, element, &converted, sizeof converted);
+    }
+  });
 }
 
 Tensor Tensor::view(const Shape& shape) const {
@@ -129,7 +145,12 @@ Tensor empty_like(const Tensor& x) { return Tensor(x.shape(), x.dtype(), x.devic
 
 Tensor zeros(const Shape& shape, DType dtype, Device device, Purpose purpose) {
   Tensor t(shape, dtype, device, purpose);
-  if (t.bytes() > 0) std::memset(t.raw(), 0, static_cast<size_t>(t.bytes()));
+  if (t.bytes() == 0) return t;
+  if (on_host(t)) {
+    std::memset(t.raw(), 0, static_cast<size_t>(t.bytes()));
+  } else {
+    gpu::fill_bytes(device, t.raw(), 0, t.bytes());
+  }
   return t;
 }
 
@@ -152,11 +173,8 @@ template Tensor from_values(const Shape&, const std::vector<float>&);
 template Tensor from_values(const Shape&, const std::vector<int32_t>&);
 template Tensor from_values(const Shape&, const std::vector<int64_t>&);
 
-void copy_into(const Tensor& to, const Tensor& from) {
-  require(to.numel() == from.numel() && to.cols() == from.cols(),
-          "copy_into: cannot copy {} into {}", from.shape(), to.shape());
+void kernel::Convert::on_cpu() const {
   const int64_t cols = to.cols();
-  if (to.numel() == 0) return;
   visit_any(to.dtype(), [&]<class To>() {
     visit_any(from.dtype(), [&]<class From>() {
       parallel_for(to.rows(), std::max<int64_t>(1, kGrain / cols), [&](int64_t r0, int64_t r1) {
@@ -174,6 +192,47 @@ void copy_into(const Tensor& to, const Tensor& from) {
   });
 }
 
+namespace {
+
+// Of one dtype, at least one of them on a GPU.
+void copy_bytes(const Tensor& to, const Tensor& from) {
+  const int64_t size = size_of(to.dtype());
+  const gpu::Direction direction = on_host(from) ? gpu::Direction::to_device
+                                   : on_host(to) ? gpu::Direction::to_host
+                                                 : gpu::Direction::on_device;
+  gpu::copy_rows(on_host(to) ? from.device() : to.device(), direction,
+                 {to.raw(), to.row_stride() * size, from.raw(), from.row_stride() * size,
+                  to.cols() * size, to.rows()});
+}
+
+bool converts_on_gpu(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+
+}  // namespace
+
+void copy_into(const Tensor& to, const Tensor& from) {
+  require(to.numel() == from.numel() && to.cols() == from.cols(),
+          "copy_into: cannot copy {} into {}", from.shape(), to.shape());
+  if (to.numel() == 0) return;
+  const bool same_device = to.device() == from.device();
+  if (same_device && on_host(to)) return kernel::Convert{to, from}.on_cpu();
+  if (to.dtype() == from.dtype()) return copy_bytes(to, from);
+  if (same_device && converts_on_gpu(to.dtype()) && converts_on_gpu(from.dtype())) {
+    return launch(to.device(), "copy_into", kernel::Convert{to, from});
+  }
+  // Through the host.
+  if (!on_host(from)) return copy_into(to, to_device(from, kCpu));
+  const Tensor converted(from.shape(), to.dtype(), kCpu, Purpose::workspace);
+  kernel::Convert{converted, from}.on_cpu();
+  copy_bytes(to, converted);
+}
+
+Tensor to_device(const Tensor& x, Device device) {
+  if (!x.defined() || x.device() == device) return x;
+  const Tensor y(x.shape(), x.dtype(), device);
+  copy_into(y, x);
+  return y;
+}
+
 Tensor to_dtype(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   Tensor y(x.shape(), dtype, x.device());
@@ -187,16 +246,20 @@ Tensor clone(const Tensor& x) {
   return y;
 }
 
-void fill(const Tensor& x, double value) {
-  if (x.numel() == 0) return;
+void kernel::Fill::on_cpu() const {
   visit_any(x.dtype(), [&]<class T>() {
     const T v = convert<T>(value);
     for (int64_t r = 0; r < x.rows(); ++r) std::fill_n(x.row<T>(r), x.cols(), v);
   });
 }
 
+void fill(const Tensor& x, double value) {
+  if (x.numel() > 0) launch(x.device(), "fill", kernel::Fill{x, value});
+}
+
 bool same_bits(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  if (!on_host(a) || !on_host(b)) return same_bits(to_device(a, kCpu), to_device(b, kCpu));
   const size_t row_bytes = static_cast<size_t>(a.cols() * size_of(a.dtype()));
   const int64_t size = size_of(a.dtype());
   if (a.numel() == 0) return true;

@@ -89,13 +89,35 @@ Tensor full(const Shape& shape, DType dtype, double value);
 template <class T>
 Tensor from_values(const Shape& shape, const std::vector<T>& values);
 
-// Element-wise copy with conversion between any two dtypes; shapes must agree. Not recorded.
+// Element-wise copy with conversion between any two dtypes, from and to any device; shapes must
+// agree. Not recorded.
 void copy_into(const Tensor& to, const Tensor& from);
-Tensor to_dtype(const Tensor& x, DType dtype);  // x itself when it already has it
-Tensor clone(const Tensor& x);                  // dense
+Tensor to_device(const Tensor& x, Device device);  // x itself when it is there; undefined stays so
+Tensor to_dtype(const Tensor& x, DType dtype);     // x itself when it already has it
+Tensor clone(const Tensor& x);                     // dense
 void fill(const Tensor& x, double value);
 
 // Same shape, dtype and bits.
 bool same_bits(const Tensor& a, const Tensor& b);
 
+namespace kernel {
+
+// to = from, converted.
+struct Convert {
+  const Tensor& to;
+  const Tensor& from;
+
+  void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;  // f32 and bf16
+};
+
+struct Fill {
+  const Tensor& x;
+  double value;
+
+  void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
+};
+
+}  // namespace kernel
 }  // namespace tephra
