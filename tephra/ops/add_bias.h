@@ -16,6 +16,7 @@ struct AddBias {
   Tensor y;            // like x
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct AddBiasGrad {
@@ -24,6 +25,7 @@ struct AddBiasGrad {
   bool accumulate_dbias;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

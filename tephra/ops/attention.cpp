@@ -70,10 +70,11 @@ void check_ranges(const KeyRanges& ranges, int64_t queries, int64_t key_rows) {
 
 }  // namespace
 
-AttentionOutput attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                          const KeyRanges& ranges, int64_t head_dim, double scale) {
+AttentionOutput attention(const Tensor& q, const Tensor& k, const Tensor& v, const KeyRanges& given,
+                          int64_t head_dim, double scale) {
   check_shapes(q, k, v, head_dim);
-  check_ranges(ranges, q.rows(), k.rows());
+  check_ranges(given, q.rows(), k.rows());
+  const KeyRanges ranges = to_device(given, q.device());
   require(std::isfinite(scale) && scale > 0, "attention: scale must be positive, got {}", scale);
 
   const int64_t heads = q.cols() / head_dim, value_dim = v.cols() / (k.cols() / head_dim);

@@ -37,6 +37,7 @@ struct Attention {
   int64_t value_dim() const { return v.cols() / kv_heads(); }
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 // With P = exp(scale * q k^T - lse), dP = do v^T and delta = sum(do * o) - dlse:
@@ -63,6 +64,7 @@ struct AttentionGrad {
   };
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

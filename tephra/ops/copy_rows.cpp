@@ -12,7 +12,8 @@ void copy_rows(const Tensor& to, const Tensor& row_N, const Tensor& from) {
   require(row_N.dtype() == DType::i32 && row_N.numel() == from.rows(),
           "copy_rows: {} rows need as many i32 row numbers, got {} {}", from.rows(), row_N.dtype(),
           row_N.shape());
-  launch(to.device(), "copy_rows", kernel::CopyRows{to, row_N, from});
+  const Tensor rows = to_device(row_N, to.device());
+  launch(to.device(), "copy_rows", kernel::CopyRows{to, rows, from});
 }
 
 }  // namespace tephra

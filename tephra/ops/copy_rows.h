@@ -16,6 +16,7 @@ struct CopyRows {
   const Tensor& from;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

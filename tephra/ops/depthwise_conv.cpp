@@ -43,8 +43,9 @@ void backward(const Tensors& saved, const Tensors& dy, GradSink& sink, int64_t l
 }  // namespace
 
 ConvOutput depthwise_conv(const Tensor& z, const Tensor& weight, const Tensor& bias,
-                          const Segments& segments, const Tensor& left, int64_t lead_rows) {
-  check(z, weight, bias, segments, left, lead_rows);
+                          const Segments& given, const Tensor& left, int64_t lead_rows) {
+  check(z, weight, bias, given, left, lead_rows);
+  const Segments segments = to_device(given, z.device());
   ConvOutput out;
   out.y = empty_like(z);
   if (lead_rows > 0) {

@@ -30,6 +30,7 @@ struct DepthwiseConv {
   Tensor& lead;        // [B, lead_rows, C] or undefined
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct DepthwiseConvGrad {
@@ -51,6 +52,7 @@ struct DepthwiseConvGrad {
   bool accumulate_dleft;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

@@ -33,6 +33,7 @@ struct PlanDispatch {
   Tensor& offsets;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 // to[i] = from[order[i]], zero for skipped tokens.
@@ -43,6 +44,7 @@ struct GatherRows {
   Tensor& to;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 // to[order[i]] = from[i], zero for skipped tokens.
@@ -54,6 +56,7 @@ struct ScatterRows {
   bool accumulate;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct CombineRows {
@@ -65,6 +68,7 @@ struct CombineRows {
   Tensor& out;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct CombineRowsGrad {
@@ -82,6 +86,7 @@ struct CombineRowsGrad {
   bool accumulate_dskip;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

@@ -5,12 +5,29 @@
 #include "tephra/device/launch.h"
 
 namespace tephra {
+namespace {
 
-Tensor embedding(const Tensor& ids_N, const Tensor& table, int64_t pad_id) {
-  require(ids_N.ndim() == 1 && ids_N.dtype() == DType::i32,
-          "embedding: ids must be [tokens] of i32, got {} of {}", ids_N.shape(), ids_N.dtype());
+// On the CPU the kernel does this; on a GPU it would have to stop the world.
+void check_ids(const Tensor& ids, int64_t vocabulary) {
+  const int32_t* id = ids.data<int32_t>();
+  for (int64_t i = 0; i < ids.numel(); ++i) {
+    require(id[i] >= 0 && id[i] < vocabulary,
+            "embedding: id {} at row {} is outside the vocabulary of {} tokens", id[i], i,
+            vocabulary);
+  }
+}
+
+}  // namespace
+
+Tensor embedding(const Tensor& given_ids, const Tensor& table, int64_t pad_id) {
+  require(given_ids.ndim() == 1 && given_ids.dtype() == DType::i32,
+          "embedding: ids must be [tokens] of i32, got {} of {}", given_ids.shape(),
+          given_ids.dtype());
   require(table.ndim() == 2, "embedding: table must be [vocabulary, width], got {}", table.shape());
 
+  const bool on_gpu = table.device().kind == Device::Kind::gpu;
+  if (on_gpu && given_ids.device() == kCpu) check_ids(given_ids, table.rows());
+  const Tensor ids_N = to_device(given_ids, table.device());
   Tensor y({ids_N.numel(), table.cols()}, table.dtype(), table.device());
   launch(table.device(), "embedding", kernel::Embedding{ids_N, table, y});
 

@@ -6,7 +6,8 @@
 
 namespace tephra {
 
-// ids_N i32, table [V, H] -> [N, H]. The row `pad_id` gets no gradient from here (-1: no such row).
+// ids_N i32 (on the host or the table's device), table [V, H] -> [N, H]. The row `pad_id` gets no
+// gradient from here (-1: no such row).
 Tensor embedding(const Tensor& ids_N, const Tensor& table, int64_t pad_id = -1);
 
 namespace kernel {
@@ -17,6 +18,7 @@ struct Embedding {
   Tensor& y;            // [N, H]
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct EmbeddingGrad {
@@ -27,6 +29,7 @@ struct EmbeddingGrad {
   bool accumulate;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

@@ -16,6 +16,7 @@ struct Gelu {
   Tensor& y;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct GeluGrad {
@@ -24,6 +25,7 @@ struct GeluGrad {
   GradTarget dx;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

@@ -29,8 +29,9 @@ void check(const Tensor& u, const Tensor& weight, const Tensor& bias, const Segm
 }  // namespace
 
 Tensor grouped_conv(const Tensor& u, const Tensor& weight, const Tensor& bias,
-                    const Segments& segments, const Tensor& left) {
-  check(u, weight, bias, segments, left);
+                    const Segments& given, const Tensor& left) {
+  check(u, weight, bias, given, left);
+  const Segments segments = to_device(given, u.device());
   Tensor y = empty_like(u);
   launch(u.device(), "grouped_conv", kernel::GroupedConv{u, weight, bias, segments, left, y});
 

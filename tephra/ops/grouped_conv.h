@@ -24,6 +24,7 @@ struct GroupedConv {
   Tensor& y;           // [N, C]
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct GroupedConvGrad {
@@ -43,6 +44,7 @@ struct GroupedConvGrad {
   bool accumulate_dleft;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

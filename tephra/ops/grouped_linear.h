@@ -19,6 +19,7 @@ struct GroupedLinear {
   Tensor& y;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct GroupedLinearGrad {
@@ -32,6 +33,7 @@ struct GroupedLinearGrad {
   bool accumulate_dweight;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

@@ -26,6 +26,7 @@ struct AbsorbQueries {
   Tensor& y;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct ExpandValues {
@@ -35,6 +36,7 @@ struct ExpandValues {
   Tensor& y;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

@@ -27,6 +27,7 @@ struct LatentHeads {
   Tensor& v;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct LatentHeadsGrad {
@@ -36,6 +37,7 @@ struct LatentHeadsGrad {
   GradTarget dx, dshared;  // undefined when not wanted
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

@@ -26,6 +26,7 @@ struct Linear {
   Tensor& y;               // [N, sum of out], x's dtype or its acc dtype
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 // The gradients of one of the weights, and its part of dx.
@@ -41,6 +42,7 @@ struct LinearGrad {
   bool accumulate_dbias;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

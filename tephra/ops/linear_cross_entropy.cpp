@@ -41,18 +41,18 @@ void require_leaf(const Tensor& x, const char* name) {
       name);
 }
 
-// In one fixed order, in double.
-Tensor scaled_sum(const Tensor& losses, double scale) {
-  double sum = 0;
-  for (int64_t i = 0; i < losses.numel(); ++i) sum += losses.at(i);
-  return full({1}, losses.dtype(), scale * sum);
-}
-
 }  // namespace
 
+void kernel::ScaledSum::on_cpu() const {
+  double sum = 0;
+  for (int64_t i = 0; i < losses.numel(); ++i) sum += losses.at(i);
+  loss.set(0, scale * sum);
+}
+
 Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor& bias,
-                            const Tensor& targets_N, double scale) {
-  check(h, weight, bias, targets_N);
+                            const Tensor& given_targets, double scale) {
+  check(h, weight, bias, given_targets);
+  const Tensor targets_N = to_device(given_targets, h.device());
   Tensor losses({h.rows()}, acc_dtype(h.dtype()), h.device());
   kernel::LinearCrossEntropy k{h, weight, bias, targets_N, losses, scale};
   const Tensors inputs = {h, weight, bias, targets_N};
@@ -67,7 +67,8 @@ Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor&
     k.accumulate_dbias = dbias.accumulate;
   }
   launch(h.device(), "linear_cross_entropy", k);
-  Tensor loss = scaled_sum(losses, scale);
+  Tensor loss({1}, losses.dtype(), losses.device());
+  launch(h.device(), "linear_cross_entropy", kernel::ScaledSum{losses, scale, loss});
 
   // No replay: nothing reads a loss again, and its gradients must not be added twice.
   record({.name = "linear_cross_entropy",
@@ -82,8 +83,9 @@ Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor&
 }
 
 Tensor token_losses(const Tensor& h, const Tensor& weight, const Tensor& bias,
-                    const Tensor& targets_N) {
-  check(h, weight, bias, targets_N);
+                    const Tensor& given_targets) {
+  check(h, weight, bias, given_targets);
+  const Tensor targets_N = to_device(given_targets, h.device());
   Tensor losses({h.rows()}, acc_dtype(h.dtype()), h.device());
   launch(h.device(), "token_losses",
          kernel::LinearCrossEntropy{h, weight, bias, targets_N, losses});

@@ -8,7 +8,7 @@ namespace tephra {
 
 // scale * sum over targets >= 0 of ( log sum_v exp(logit_v) - logit_target ), [1] in the acc dtype,
 // with logits = h weight^T + bias in the acc dtype; h is [N, H], weight [V, H], bias [V] or
-// undefined. A target of -1 is ignored and costs nothing.
+// undefined. A target of -1 is ignored and costs nothing. Targets may lie on the host.
 //
 // When recorded, gradients are computed at once, so that logits are computed once: those of weight
 // and bias, which must be leaves, are complete when this returns, and h's waits for backward. So
@@ -37,6 +37,17 @@ struct LinearCrossEntropy {
   bool accumulate_dbias = false;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
+};
+
+// scale * sum of the losses, in double and in one fixed order.
+struct ScaledSum {
+  const Tensor& losses;  // acc dtype
+  double scale;
+  Tensor& loss;  // [1]
+
+  void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

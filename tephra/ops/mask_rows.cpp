@@ -6,7 +6,8 @@
 
 namespace tephra {
 
-Tensor mask_rows(const Tensor& x, const Tensor& mask_N) {
+Tensor mask_rows(const Tensor& x, const Tensor& given_mask) {
+  const Tensor mask_N = to_device(given_mask, x.device());
   require(x.ndim() == 2, "mask_rows: x must be [tokens, width], got {}", x.shape());
   require(mask_N.dtype() == DType::i32 && mask_N.shape() == Shape{x.rows()},
           "mask_rows: mask must be i32 [{}] to match x {}, got {} {}", x.rows(), x.shape(),

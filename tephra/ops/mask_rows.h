@@ -18,6 +18,7 @@ struct MaskRows {
   bool accumulate;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

@@ -19,6 +19,7 @@ struct MergeAttention {
   Tensor& lse;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 // doa = wa do and dlse_a = wa (dlse + wb sum(do (oa - ob))); the same for b with a and b exchanged.
@@ -30,6 +31,7 @@ struct MergeAttentionGrad {
   GradTarget doa, dlse_a, dob, dlse_b;  // undefined when not wanted
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

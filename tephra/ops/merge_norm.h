@@ -36,6 +36,7 @@ struct MergeNorm {
   Tensor& rstd;  // [N], acc dtype
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& gpu_stream) const;
 };
 
 // Computes the merged stream again from x and stream, which the gradients of the scales need
@@ -58,6 +59,7 @@ struct MergeNormGrad {
            dweight.grad;
   }
   void on_cpu() const;
+  void on_gpu(gpu::Stream& gpu_stream) const;
 };
 
 }  // namespace kernel

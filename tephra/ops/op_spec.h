@@ -79,6 +79,8 @@ struct OpSpec {
 std::vector<OpSpec> all_op_specs();
 
 // The inputs of a case as tensors of `dtype`, drawn from `seed`; differentiable ones are leaves.
-Tensors make_inputs(const std::vector<InputSpec>& inputs, DType dtype, uint64_t seed);
+// They have the same bits on every device.
+Tensors make_inputs(const std::vector<InputSpec>& inputs, DType dtype, uint64_t seed,
+                    Device device = kCpu);
 
 }  // namespace tephra

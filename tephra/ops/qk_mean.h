@@ -20,6 +20,7 @@ struct QkMean {
   Tensor& out;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 // The gradient of y is dout itself.
@@ -29,6 +30,7 @@ struct QkMeanGrad {
   GradTarget dz;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

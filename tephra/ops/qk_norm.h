@@ -27,6 +27,7 @@ struct QkNorm {
   Tensor& length;  // [N, nq + nk], acc dtype: |x| of each head
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct QkNormGrad {
@@ -39,6 +40,7 @@ struct QkNormGrad {
   GradTarget dx, dtemp;  // undefined when not wanted
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

@@ -18,6 +18,7 @@ struct RmsNorm {
   Tensor& rstd;  // [N], acc dtype
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct RmsNormGrad {
@@ -31,6 +32,7 @@ struct RmsNormGrad {
   bool accumulate_dweight;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

@@ -6,7 +6,8 @@
 
 namespace tephra {
 
-Tensor rope(const Tensor& x, const Tensor& position_N, const RopeForm& form) {
+Tensor rope(const Tensor& x, const Tensor& given_positions, const RopeForm& form) {
+  const Tensor position_N = to_device(given_positions, x.device());
   require(x.ndim() == 2 && form.head_dim > 0 && x.cols() % form.head_dim == 0,
           "rope: x must be [tokens, heads * {}], got {}", form.head_dim, x.shape());
   require(position_N.dtype() == DType::i32 && position_N.shape() == Shape{x.rows()},

@@ -29,6 +29,7 @@ struct Rope {
   GradTarget y;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

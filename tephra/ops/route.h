@@ -25,6 +25,7 @@ struct Route {
   Tensor& expert;        // [N], i32
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct RouteGrad {
@@ -35,6 +36,7 @@ struct RouteGrad {
   bool accumulate;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

@@ -18,6 +18,7 @@ struct ScaledAdd {
   Tensor& out;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 // The gradient of x is dout itself.
@@ -28,6 +29,7 @@ struct ScaledAddGrad {
   GradTarget dy, dscale;  // undefined when not wanted
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

@@ -16,6 +16,7 @@ struct Swiglu {
   Tensor& y;        // [N, F]
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct SwigluGrad {
@@ -24,6 +25,7 @@ struct SwigluGrad {
   GradTarget dx;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

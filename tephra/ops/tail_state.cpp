@@ -7,8 +7,9 @@
 
 namespace tephra {
 
-Tensor tail_state(const Tensor& z, const Segments& segments, const Tensor& left, int64_t rows) {
-  require_tokens("tail_state", "z", z, segments);
+Tensor tail_state(const Tensor& z, const Segments& given, const Tensor& left, int64_t rows) {
+  require_tokens("tail_state", "z", z, given);
+  const Segments segments = to_device(given, z.device());
   require(rows >= 0, "tail_state: rows cannot be negative, got {}", rows);
   const Shape shape = {segments.count, rows, z.cols()};
   require_state("tail_state", left, shape, z.dtype());

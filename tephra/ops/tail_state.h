@@ -19,6 +19,7 @@ struct TailState {
   Tensor& tail;        // [B, rows, C]
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct TailStateGrad {
@@ -30,6 +31,7 @@ struct TailStateGrad {
   bool accumulate_dleft;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

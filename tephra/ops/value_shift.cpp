@@ -7,8 +7,9 @@
 
 namespace tephra {
 
-Tensor value_shift(const Tensor& v, const Segments& segments, const Tensor& left) {
-  require_tokens("value_shift", "v", v, segments);
+Tensor value_shift(const Tensor& v, const Segments& given, const Tensor& left) {
+  require_tokens("value_shift", "v", v, given);
+  const Segments segments = to_device(given, v.device());
   require(v.cols() % 2 == 0, "value_shift: v must have an even width, got {}", v.shape());
   if (left && left.ndim() == 3) {
     require_state("value_shift", left, {segments.count, 1, v.cols() / 2}, v.dtype());

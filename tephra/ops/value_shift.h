@@ -20,6 +20,7 @@ struct ValueShift {
   Tensor& out;         // [N, 2w]
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct ValueShiftGrad {
@@ -31,6 +32,7 @@ struct ValueShiftGrad {
   bool accumulate_dleft;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel

@@ -1,128 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every op, every case of its spec, every check. A failure names the op and the case.
-#include <gtest/gtest.h>
-
-#include <cmath>
-
-#include "tephra/autograd/tape.h"
-#include "tephra/base/parallel.h"
-#include "tephra/core/rng.h"
-#include "tephra/ops/op_spec.h"
+#include "tests/ops/op_suite.h"
 
 namespace tephra {
 namespace {
 
-struct Named {
-  std::string op;
-  OpCase test;
-};
-
-void PrintTo(const Named& n, std::ostream* out) { *out << n.op << ": " << n.test.name; }
-
-std::vector<Named> all_cases() {
-  std::vector<Named> cases;
-  for (const OpSpec& spec : all_op_specs()) {
-    for (const OpCase& c : spec.cases) cases.push_back({spec.name, c});
-  }
-  return cases;
-}
-
-// A fresh f64 copy: values as given, leaves where the original has them.
-Tensors widened(const Tensors& inputs) {
-  Tensors wide;
-  for (const Tensor& t : inputs) {
-    if (!t.defined() || !computes(t.dtype())) {
-      wide.push_back(t);
-      continue;
-    }
-    Tensor w(t.shape(), DType::f64);
-    copy_into(w, t);
-    if (t.variable()) make_leaf(w, DType::f64);
-    wide.push_back(w);
-  }
-  return wide;
-}
-
-bool is_float(const Tensor& t) { return t.defined() && computes(t.dtype()); }
-
-// Among the finite values: one -inf must not loosen the bound of all others.
-double largest(const Tensor& t) {
-  double m = 0;
-  for (int64_t i = 0; i < t.numel(); ++i) {
-    if (std::isfinite(t.at(i))) m = std::max(m, std::abs(t.at(i)));
-  }
-  return m;
-}
-
-// Largest difference, as a share of the largest reference value; NaN anywhere fails.
-void expect_close(const Tensor& got, const Tensor& want, double tolerance,
-                  const std::string& what) {
-  ASSERT_EQ(got.shape(), want.shape()) << what;
-  const double scale = std::max(largest(want), 1e-6);
-  for (int64_t i = 0; i < got.numel(); ++i) {
-    const double g = got.at(i), w = want.at(i);
-    if (!is_float(want)) {
-      ASSERT_EQ(g, w) << what << " at " << i;
-    } else if (std::isinf(w)) {
-      ASSERT_EQ(g, w) << what << " at " << i;
-    } else {
-      ASSERT_LE(std::abs(g - w), tolerance * scale)
-          << what << " at " << i << ": got " << g << ", want " << w;
-    }
-  }
-}
-
-// The gradient each output is given; fixed, so that every run of a case has the same.
-Tensors output_gradients(const Tensors& outputs, bool scalar_loss) {
-  Tensors dy;
-  uint32_t stream = 100;
-  for (const Tensor& out : outputs) {
-    ++stream;
-    if (!is_float(out)) {
-      dy.emplace_back();
-      continue;
-    }
-    Tensor d(out.shape(), out.dtype());
-    if (scalar_loss) {
-      fill(d, 1);
-    } else {
-      fill_normal(d, {7, stream, 0}, 0, 1);
-    }
-    dy.push_back(d);
-  }
-  return dy;
-}
-
-struct Result {
-  Tensors outputs;
-  Tensors gradients;  // undefined where the input is no leaf
-};
-
-Result run_with_gradients(const OpCase& c, const Tensors& inputs, bool clear = true,
-                          const Recompute& recompute = {}) {
-  for (const Tensor& t : inputs) {
-    if (clear && t.defined() && t.variable()) clear_gradient(t);
-  }
-  Tape tape(recompute);
-  Result result;
-  result.outputs = c.run(inputs);
-  tape.backward(result.outputs, output_gradients(result.outputs, c.scalar_loss));
-  for (const Tensor& t : inputs) {
-    result.gradients.push_back(t.defined() && t.variable() ? clone(gradient(t)) : Tensor());
-  }
-  return result;
-}
-
-double tolerance_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return 1e-12;
-    case DType::f32:
-      return 1e-5;
-    default:
-      return 2e-2;  // bf16: 8 bits of mantissa, through a few roundings
-  }
-}
+using namespace op_suite;  // NOLINT(google-build-using-namespace): the vocabulary of this file
 
 class OpSuite : public testing::TestWithParam<Named> {
  protected:
@@ -230,19 +113,6 @@ TEST_P(OpSuite, AddsToAGradientThatIsAlreadyThere) {
   }
 }
 
-// A consumer that needs the op's output in its own backward pass: y -> y^2 / 2, so dy = y * d.
-Tensor half_square(const Tensor& y) {
-  Tensor out = empty_like(y);
-  for (int64_t i = 0; i < y.numel(); ++i) out.set(i, y.at(i) * y.at(i) / 2);
-  record({.name = "half_square", .op_class = OpClass::loss, .inputs = {y}, .saved = {y}}, {&out},
-         [](const Tensors& saved, const Tensors& dy, GradSink& sink) {
-           Tensor dx = empty_like(saved[0]);
-           for (int64_t i = 0; i < dx.numel(); ++i) dx.set(i, saved[0].at(i) * dy[0].at(i));
-           sink.give(0, dx);
-         });
-  return out;
-}
-
 TEST_P(OpSuite, GivesTheSameBitsWhenItsOutputsAreRecomputed) {
   if (test().scalar_loss) return;  // nothing consumes a loss
   for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -294,22 +164,9 @@ TEST_P(OpSuite, TakesTheGradientOfEachOutputAlone) {
   }
 }
 
-// The same inputs as blocks of columns of wider tensors, which is how models pass them.
 TEST_P(OpSuite, TakesBlocksOfColumns) {
   const Tensors dense = make_inputs(test().inputs, DType::f32, 10);
-  Tensors strided;
-  for (size_t i = 0; i < dense.size(); ++i) {
-    const Role role = test().inputs[i].role;
-    if (dense[i].ndim() != 2 || (role != Role::activation && role != Role::stream)) {
-      strided.push_back(dense[i]);
-      continue;
-    }
-    const Tensor wide = full({dense[i].rows(), dense[i].cols() + 3}, dense[i].dtype(), NAN);
-    Tensor part = wide.column_view(2, dense[i].cols() + 2);
-    copy_into(part, dense[i]);
-    if (dense[i].variable()) make_leaf(part, part.dtype());
-    strided.push_back(part);
-  }
+  const Tensors strided = as_blocks_of_columns(test(), dense);
   const Result want = run_with_gradients(test(), dense);
   const Result got = run_with_gradients(test(), strided);
   for (size_t i = 0; i < want.outputs.size(); ++i) {

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+// Portable attention in tiles of 64 queries by 64 keys, all in f32: scores exist one tile at a
+// time, softmax is corrected as larger scores come. Nothing is added by two blocks, so that the
+// order of every sum is fixed: keys and values have a pass of their own, which computes the scores
+// again.
+#include "tephra/core/gpu_kernel.h"
+#include "tephra/device/gpu/tile.h"
+#include "tephra/ops/attention.h"
+
+namespace tephra::kernel {
+namespace {
+
+constexpr int kSide = gpu::kTile;
+
+template <class T>
+struct AttentionArgs {
+  gpu::Rows<const T> q, k, v;
+  const int32_t *first, *last;
+  int64_t queries, keys, head_dim, value_dim;
+  int64_t group;  // query heads that share a KV head
+  float scale;
+  const int32_t* pages;  // null where keys lie in one piece
+  int64_t page_rows;
+
+  __device__ int64_t row(int64_t key) const {
+    return pages ? pages[key / page_rows] * page_rows + key % page_rows : key;
+  }
+};
+
+// What backward reads beside that.
+template <class T>
+struct AttentionGradArgs {
+  gpu::Rows<const T> d_o;  // null when it is zero
+  gpu::Rows<const float> lse, delta;
+};
+
+// A tile of scores and the key ranges of its queries.
+struct ScoreTile {
+  gpu::TileBuffers buffers;
+  float at[kSide][kSide + 1];
+  int32_t first[kSide], last[kSide];
+  bool heard[kSide];  // whether any query sees the key: a row that none does may hold anything
+};
+
+template <class T>
+__device__ void load_ranges(const AttentionArgs<T>& a, int64_t query, ScoreTile& tile) {
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < kSide; i += gpu::kTileThreads) {
+    const bool there = query + i < a.queries;
+    tile.first[i] = there ? a.first[query + i] : 0;
+    tile.last[i] = there ? a.last[query + i] : 0;
+  }
+  __syncthreads();
+}
+
+// Keys that any query of the tile sees; begin is a multiple of a tile.
+struct KeySpan {
+  int64_t begin, end;
+
+  __device__ explicit KeySpan(const ScoreTile& tile) : begin(INT64_MAX), end(0) {
+    for (int i = 0; i < kSide; ++i) {
+      if (tile.first[i] >= tile.last[i]) continue;
+      begin = tile.first[i] < begin ? tile.first[i] : begin;
+      end = tile.last[i] > end ? tile.last[i] : end;
+    }
+    begin = end > 0 ? begin / kSide * kSide : 0;
+  }
+};
+
+// tile.at = f(query, key, q . k), zero or what f says where the key is not seen.
+template <class T, class F>
+__device__ void score_tile(const AttentionArgs<T>& a, int64_t head, int64_t query, int64_t key,
+                           ScoreTile& tile, F f) {
+  const int64_t q_column = head * a.head_dim, k_column = head / a.group * a.head_dim;
+  gpu::TileSums sums;
+  gpu::multiply_tile<true, true>(
+      tile.buffers, 0, a.head_dim,
+      [&](int i, int64_t d) -> float {
+        return query + i < a.queries ? float(a.q[query + i][q_column + d]) : 0.0f;
+      },
+      [&](int j, int64_t d) -> float {
+        return key + j < a.keys ? float(a.k[a.row(key + j)][k_column + d]) : 0.0f;
+      },
+      sums);
+  __syncthreads();
+  for (int j = static_cast<int>(threadIdx.x); j < kSide; j += gpu::kTileThreads) {
+    bool any = false;
+    for (int i = 0; i < kSide; ++i) any |= key + j >= tile.first[i] && key + j < tile.last[i];
+    tile.heard[j] = any;
+  }
+  sums.each([&](int i, int j, float value) {
+    const bool seen = key + j >= tile.first[i] && key + j < tile.last[i];
+    tile.at[i][j] = f(i, seen, value * a.scale);
+  });
+  __syncthreads();
+}
+
+// Four threads share a row.
+__device__ float four_sum(float v) {
+  v += gpu::shuffle_xor(v, 1);
+  return v + gpu::shuffle_xor(v, 2);
+}
+__device__ float four_max(float v) {
+  v = fmaxf(v, gpu::shuffle_xor(v, 1));
+  return fmaxf(v, gpu::shuffle_xor(v, 2));
+}
+
+template <class T, int kTiles>
+__global__ void attend(AttentionArgs<T> a, gpu::Rows<T> o, gpu::Rows<float> lse) {
+  __shared__ ScoreTile tile;
+  __shared__ float largest[kSide], total[kSide], rescale[kSide];
+  const int64_t query = int64_t{blockIdx.x} * kSide, head = blockIdx.y;
+  const int64_t v_column = head / a.group * a.value_dim;
+  load_ranges(a, query, tile);
+  const KeySpan span(tile);
+  const int row = static_cast<int>(threadIdx.x) / 4, part = static_cast<int>(threadIdx.x) % 4;
+  if (part == 0) {
+    largest[row] = -INFINITY;
+    total[row] = 0;
+  }
+  gpu::TileSums out[kTiles];
+  for (int64_t key = span.begin; key < span.end; key += kSide) {
+    score_tile(a, head, query, key, tile,
+               [](int, bool seen, float s) { return seen ? s : -INFINITY; });
+    float top = -INFINITY, sum = 0;
+    for (int j = part * 16; j < part * 16 + 16; ++j) top = fmaxf(top, tile.at[row][j]);
+    const float before = largest[row], now = fmaxf(before, four_max(top));
+    for (int j = part * 16; j < part * 16 + 16; ++j) {
+      const float s = tile.at[row][j];
+      const float p = s == -INFINITY ? 0.0f : expf(s - now);
+      tile.at[row][j] = p;
+      sum += p;
+    }
+    sum = four_sum(sum);
+    const float keep = before == -INFINITY ? 0.0f : expf(before - now);
+    if (part == 0) {
+      largest[row] = now;
+      total[row] = total[row] * keep + sum;
+      rescale[row] = keep;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+      if (t * kSide >= a.value_dim) continue;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) out[t].at[i][j] *= rescale[gpu::TileSums::row(i)];
+      }
+      gpu::multiply_tile<false, false>(
+          tile.buffers, 0, kSide, [&](int i, int64_t k) -> float { return tile.at[i][k]; },
+          [&](int j, int64_t k) -> float {
+            const int64_t c = t * kSide + j;
+            return tile.heard[k] && c < a.value_dim ? float(a.v[a.row(key + k)][v_column + c])
+                                                    : 0.0f;
+          },
+          out[t]);
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    out[t].each([&](int i, int j, float value) {
+      const int64_t c = t * kSide + j;
+      if (query + i >= a.queries || c >= a.value_dim) return;
+      o[query + i][head * a.value_dim + c] = T(total[i] == 0 ? 0.0f : value / total[i]);
+    });
+  }
+  if (part == 0 && query + row < a.queries) {
+    lse[query + row][head] = total[row] == 0 ? -INFINITY : largest[row] + logf(total[row]);
+  }
+}
+
+// delta = sum(do * o) - dlse, for a head of a query.
+template <class T>
+struct AttentionDelta {
+  gpu::Rows<const T> d_o, o;
+  gpu::Rows<const float> dlse;
+  int64_t heads, value_dim;
+  gpu::Rows<float> delta;
+
+  __device__ void operator()(int64_t i) const {
+    const int64_t r = i / heads, h = i % heads;
+    float sum = dlse ? -dlse[r][h] : 0.0f;
+    for (int64_t c = h * value_dim; d_o && c < (h + 1) * value_dim; ++c) {
+      sum = fmaf(float(d_o[r][c]), float(o[r][c]), sum);
+    }
+    delta[r][h] = sum;
+  }
+};
+
+// tile.at = P, the probabilities of this tile.
+template <class T>
+__device__ void probability_tile(const AttentionArgs<T>& a, const AttentionGradArgs<T>& g,
+                                 int64_t head, int64_t query, int64_t key, ScoreTile& tile) {
+  score_tile(a, head, query, key, tile, [&](int i, bool seen, float s) {
+    return seen ? expf(s - g.lse[query + i][head]) : 0.0f;
+  });
+}
+
+// tile.at: P -> scale * P * (do v^T - delta)
+template <class T>
+__device__ void score_gradient_tile(const AttentionArgs<T>& a, const AttentionGradArgs<T>& g,
+                                    int64_t head, int64_t query, int64_t key, ScoreTile& tile) {
+  const int64_t o_column = head * a.value_dim, v_column = head / a.group * a.value_dim;
+  gpu::TileSums sums;
+  if (g.d_o) {
+    gpu::multiply_tile<true, true>(
+        tile.buffers, 0, a.value_dim,
+        [&](int i, int64_t c) -> float {
+          return query + i < a.queries ? float(g.d_o[query + i][o_column + c]) : 0.0f;
+        },
+        [&](int j, int64_t c) -> float {
+          return key + j < a.keys ? float(a.v[key + j][v_column + c]) : 0.0f;
+        },
+        sums);
+  }
+  __syncthreads();
+  sums.each([&](int i, int j, float value) {
+    const float p = tile.at[i][j];
+    tile.at[i][j] = p == 0 ? 0.0f : a.scale * p * (value - g.delta[query + i][head]);
+  });
+  __syncthreads();
+}
+
+template <class T, int kTiles>
+__global__ void attend_query_grad(AttentionArgs<T> a, AttentionGradArgs<T> g, gpu::Rows<T> dq,
+                                  bool accumulate) {
+  __shared__ ScoreTile tile;
+  const int64_t query = int64_t{blockIdx.x} * kSide, head = blockIdx.y;
+  const int64_t k_column = head / a.group * a.head_dim;
+  load_ranges(a, query, tile);
+  const KeySpan span(tile);
+  gpu::TileSums out[kTiles];
+  for (int64_t key = span.begin; key < span.end; key += kSide) {
+    probability_tile(a, g, head, query, key, tile);
+    score_gradient_tile(a, g, head, query, key, tile);
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+      if (t * kSide >= a.head_dim) continue;
+      gpu::multiply_tile<false, false>(
+          tile.buffers, 0, kSide, [&](int i, int64_t k) -> float { return tile.at[i][k]; },
+          [&](int j, int64_t k) -> float {
+            const int64_t c = t * kSide + j;
+            return tile.heard[k] && c < a.head_dim ? float(a.k[key + k][k_column + c]) : 0.0f;
+          },
+          out[t]);
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    out[t].each([&](int i, int j, float value) {
+      const int64_t c = t * kSide + j;
+      if (query + i >= a.queries || c >= a.head_dim) return;
+      gpu::write(dq[query + i] + head * a.head_dim + c, value, accumulate);
+    });
+  }
+}
+
+// The first and last key that each tile of queries sees, so that a tile of keys can pass over those
+// that do not see it.
+template <class T>
+__global__ void find_spans(AttentionArgs<T> a, int64_t* spans) {
+  __shared__ ScoreTile tile;
+  load_ranges(a, int64_t{blockIdx.x} * kSide, tile);
+  const KeySpan span(tile);
+  if (threadIdx.x == 0) {
+    spans[2 * blockIdx.x] = span.begin;
+    spans[2 * blockIdx.x + 1] = span.end;
+  }
+}
+
+// sums[t] += (tile.at)^T x: rows are keys, columns those of x from `column`.
+template <class T, int kTiles>
+__device__ void add_transposed(ScoreTile& tile, const gpu::Rows<const T>& x, int64_t query,
+                               int64_t queries, int64_t column, int64_t width,
+                               gpu::TileSums (&sums)[kTiles]) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    if (t * kSide >= width) continue;
+    gpu::multiply_tile<false, false>(
+        tile.buffers, 0, kSide, [&](int i, int64_t k) -> float { return tile.at[k][i]; },
+        [&](int j, int64_t k) -> float {
+          const int64_t c = t * kSide + j;
+          return query + k < queries && c < width ? float(x[query + k][column + c]) : 0.0f;
+        },
+        sums[t]);
+  }
+}
+
+template <class T, int kTiles>
+__device__ void write_tiles(gpu::TileSums (&sums)[kTiles], const gpu::Rows<T>& to, int64_t row,
+                            int64_t rows, int64_t column, int64_t width, bool accumulate) {
+  if (!to) return;
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    sums[t].each([&](int i, int j, float value) {
+      const int64_t c = t * kSide + j;
+      if (row + i < rows && c < width) gpu::write(to[row + i] + column + c, value, accumulate);
+    });
+  }
+}
+
+template <class T, int kTiles>
+__global__ void attend_key_grad(AttentionArgs<T> a, AttentionGradArgs<T> g, const int64_t* spans,
+                                gpu::Rows<T> dk, bool accumulate_dk, gpu::Rows<T> dv,
+                                bool accumulate_dv) {
+  __shared__ ScoreTile tile;
+  const int64_t key = int64_t{blockIdx.x} * kSide, kv_head = blockIdx.y;
+  gpu::TileSums key_sums[kTiles], value_sums[kTiles];
+  for (int64_t query = 0; query < a.queries; query += kSide) {
+    const int64_t at = query / kSide;
+    if (spans[2 * at] >= key + kSide || spans[2 * at + 1] <= key) continue;
+    load_ranges(a, query, tile);
+    for (int64_t head = kv_head * a.group; head < (kv_head + 1) * a.group; ++head) {
+      probability_tile(a, g, head, query, key, tile);
+      if (g.d_o && dv) {
+        add_transposed(tile, g.d_o, query, a.queries, head * a.value_dim, a.value_dim, value_sums);
+      }
+      if (!dk) continue;
+      __syncthreads();
+      score_gradient_tile(a, g, head, query, key, tile);
+      add_transposed(tile, a.q, query, a.queries, head * a.head_dim, a.head_dim, key_sums);
+    }
+  }
+  write_tiles(key_sums, dk, key, a.keys, kv_head * a.head_dim, a.head_dim, accumulate_dk);
+  write_tiles(value_sums, dv, key, a.keys, kv_head * a.value_dim, a.value_dim, accumulate_dv);
+}
+
+// Calls f.operator()<kTiles>() for heads of this width.
+template <class F>
+void visit_width(int64_t width, F&& f) {
+  if (width <= 2 * kSide) return f.template operator()<2>();
+  if (width <= 4 * kSide) return f.template operator()<4>();
+  if (width <= 10 * kSide) return f.template operator()<10>();
+  throw Error(Fault::device, format("attention: heads of {} are wider than the GPU's 640", width),
+              "use --device cpu");
+}
+
+template <class T, class Kernel>
+AttentionArgs<T> args_of(const Kernel& k) {
+  return {gpu::rows_of<const T>(k.q),
+          gpu::rows_of<const T>(k.k),
+          gpu::rows_of<const T>(k.v),
+          k.ranges.first_N.template data<int32_t>(),
+          k.ranges.last_N.template data<int32_t>(),
+          k.q.rows(),
+          k.ranges.pages ? k.ranges.pages.numel() * k.ranges.page_rows : k.k.rows(),
+          k.head_dim,
+          k.value_dim(),
+          k.q.cols() / k.k.cols(),
+          static_cast<float>(k.scale),
+          gpu::data_of<const int32_t>(k.ranges.pages),
+          k.ranges.page_rows};
+}
+
+template <class T>
+void run_gradients(gpu::Stream& stream, const AttentionGrad& k) {
+  const int64_t heads = k.q.cols() / k.head_dim, tiles = gpu::blocks_for(k.q.rows(), kSide);
+  const Tensor delta(k.lse.shape(), DType::f32, k.q.device(), Purpose::workspace);
+  const Tensor spans({tiles, 2}, DType::i64, k.q.device(), Purpose::workspace);
+  const AttentionArgs<T> a = args_of<T>(k);
+  const AttentionGradArgs<T> g{gpu::rows_of<const T>(k.d_o), gpu::rows_of<const float>(k.lse),
+                               gpu::rows_of<const float>(delta)};
+  gpu::for_each_index(
+      stream, k.lse.numel(),
+      AttentionDelta<T>{g.d_o, gpu::rows_of<const T>(k.o), gpu::rows_of<const float>(k.dlse), heads,
+                        a.value_dim, gpu::rows_of<float>(delta)});
+  stream.launch(find_spans<T>, {.blocks = tiles, .threads = gpu::kTileThreads}, a,
+                spans.data<int64_t>());
+  if (k.dq.grad) {
+    visit_width(a.head_dim, [&]<int kTiles>() {
+      stream.launch(attend_query_grad<T, kTiles>,
+                    {.blocks = tiles, .blocks_y = heads, .threads = gpu::kTileThreads}, a, g,
+                    gpu::rows_of<T>(k.dq.grad), k.dq.accumulate);
+    });
+  }
+  if (!k.dk.grad && !k.dv.grad) return;
+  visit_width(std::max(a.head_dim, a.value_dim), [&]<int kTiles>() {
+    stream.launch(attend_key_grad<T, kTiles>,
+                  {.blocks = gpu::blocks_for(k.k.rows(), kSide),
+                   .blocks_y = heads / a.group,
+                   .threads = gpu::kTileThreads},
+                  a, g, spans.data<int64_t>(), gpu::rows_of<T>(k.dk.grad), k.dk.accumulate,
+                  gpu::rows_of<T>(k.dv.grad), k.dv.accumulate);
+  });
+}
+
+}  // namespace
+
+void Attention::on_gpu(gpu::Stream& stream) const {
+  const int64_t heads = q.cols() / head_dim;
+  gpu::visit_float(q.dtype(), [&]<class T>() {
+    const AttentionArgs<T> a = args_of<T>(*this);
+    visit_width(a.value_dim, [&]<int kTiles>() {
+      stream.launch(attend<T, kTiles>,
+                    {.blocks = gpu::blocks_for(q.rows(), kSide),
+                     .blocks_y = heads,
+                     .threads = gpu::kTileThreads},
+                    a, gpu::rows_of<T>(o), gpu::rows_of<float>(lse));
+    });
+  });
+}
+
+void AttentionGrad::on_gpu(gpu::Stream& stream) const {
+  gpu::visit_float(q.dtype(), [&]<class T>() { run_gradients<T>(stream, *this); });
+}
+
+}  // namespace tephra::kernel

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradient without atomics: the first token with an id adds up the rows of all of them, in
+// token order.
+#include "tephra/core/gpu_kernel.h"
+#include "tephra/ops/embedding.h"
+
+namespace tephra::kernel {
+namespace {
+
+template <class T>
+struct EmbeddingElement {
+  const int32_t* ids;
+  gpu::Rows<const T> table;
+  gpu::Rows<T> y;
+
+  __device__ void operator()(int64_t r, int64_t c) const { y[r][c] = table[ids[r]][c]; }
+};
+
+template <class T>
+struct EmbeddingGradToken {
+  gpu::Rows<const T> dy;
+  const int32_t* ids;
+  int64_t tokens, width;
+  int32_t pad_id;
+  gpu::Rows<float> dtable;
+
+  __device__ bool is_first(int64_t r) const {
+    int earlier = 0;
+    for (int64_t i = threadIdx.x; i < r; i += blockDim.x) earlier |= ids[i] == ids[r];
+    return __syncthreads_or(earlier) == 0;
+  }
+  __device__ void operator()(int64_t r) const {
+    __shared__ int equal[gpu::kThreads];
+    if (ids[r] == pad_id || !is_first(r)) return;
+    float* out = dtable[ids[r]];
+    for (int64_t base = r; base < tokens; base += gpu::kThreads) {
+      const int64_t i = base + threadIdx.x;
+      __syncthreads();
+      equal[threadIdx.x] = i < tokens && ids[i] == ids[r];
+      __syncthreads();
+      for (int k = 0; k < gpu::kThreads; ++k) {
+        if (!equal[k]) continue;
+        for (int64_t c = threadIdx.x; c < width; c += blockDim.x) {
+          out[c] += float(dy[base + k][c]);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void Embedding::on_gpu(gpu::Stream& stream) const {
+  gpu::visit_float(table.dtype(), [&]<class T>() {
+    gpu::for_each(
+        stream, y.rows(), y.cols(),
+        EmbeddingElement<T>{ids.data<int32_t>(), gpu::rows_of<const T>(table), gpu::rows_of<T>(y)});
+  });
+}
+
+void EmbeddingGrad::on_gpu(gpu::Stream& stream) const {
+  if (!accumulate) fill(dtable, 0);
+  gpu::visit_float(dy.dtype(), [&]<class T>() {
+    gpu::for_each_row(
+        stream, dy.rows(),
+        EmbeddingGradToken<T>{gpu::rows_of<const T>(dy), ids.data<int32_t>(), dy.rows(), dy.cols(),
+                              static_cast<int32_t>(pad_id), gpu::rows_of<float>(dtable)});
+  });
+}
+
+}  // namespace tephra::kernel

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block of 64 threads for each head of each row: its wave, or two, sum in one fixed order.
+#include "tephra/core/gpu_kernel.h"
+#include "tephra/ops/qk_norm.h"
+
+namespace tephra::kernel {
+namespace {
+
+constexpr int kHeadThreads = 64;
+constexpr float kLengthEps = 1.1920929e-7f;
+
+// What head h is multiplied by beside its length: 1 for queries.
+template <class T>
+__device__ float head_factor(const T* temp, Temperature form, int64_t h, int64_t nq) {
+  if (h < nq || form == Temperature::none) return 1;
+  const float t = float(temp[h - nq]);
+  return form == Temperature::exp ? expf(t) : t;
+}
+
+template <class T>
+__global__ void normalise_heads(gpu::Rows<const T> x, const T* temp, int64_t nq, int64_t dim,
+                                Temperature form, gpu::Rows<T> y, gpu::Rows<float> length) {
+  const int64_t r = blockIdx.x, h = blockIdx.y;
+  const T* in = x[r] + h * dim;
+  T* out = y[r] + h * dim;
+  float sum = 0;
+  for (int64_t c = threadIdx.x; c < dim; c += blockDim.x) sum += float(in[c]) * float(in[c]);
+  const float size = sqrtf(gpu::block_sum(sum));
+  if (threadIdx.x == 0) length[r][h] = size;
+  const float scale =
+      sqrtf(static_cast<float>(dim)) / fmaxf(size, kLengthEps) * head_factor(temp, form, h, nq);
+  for (int64_t c = threadIdx.x; c < dim; c += blockDim.x) out[c] = T(float(in[c]) * scale);
+}
+
+// The formulas are in qk_norm_cpu.cpp. Writes each key's part of dtemp to `parts` [N, nk].
+template <class T>
+__global__ void normalise_heads_grad(gpu::Rows<const T> dy, gpu::Rows<const T> x, const T* temp,
+                                     gpu::Rows<const float> length, int64_t nq, int64_t nk,
+                                     int64_t dim, Temperature form, gpu::Rows<T> dx,
+                                     bool accumulate, float* parts) {
+  const int64_t r = blockIdx.x, h = blockIdx.y;
+  const T *in = x[r] + h * dim, *d = dy[r] + h * dim;
+  const float size = length[r][h], inverse = 1.0f / fmaxf(size, kLengthEps);
+  const float root = sqrtf(static_cast<float>(dim)), factor = head_factor(temp, form, h, nq);
+  float sum = 0;
+  for (int64_t c = threadIdx.x; c < dim; c += blockDim.x) sum += float(d[c]) * float(in[c]);
+  const float dot = gpu::block_sum(sum) * inverse;
+  if (parts && h >= nq && threadIdx.x == 0) {
+    parts[r * nk + h - nq] = root * dot * (form == Temperature::exp ? factor : 1.0f);
+  }
+  if (!dx) return;
+  const float scale = root * inverse * factor, along = size > kLengthEps ? dot * inverse : 0.0f;
+  T* out = dx[r] + h * dim;
+  for (int64_t c = threadIdx.x; c < dim; c += blockDim.x) {
+    gpu::write(out + c, (float(d[c]) - float(in[c]) * along) * scale, accumulate);
+  }
+}
+
+struct QkNormTerm {
+  const float* parts;
+  int64_t nk;
+
+  __device__ float operator()(int64_t r, int64_t c) const { return parts[r * nk + c]; }
+};
+
+}  // namespace
+
+void QkNorm::on_gpu(gpu::Stream& stream) const {
+  gpu::visit_float(x.dtype(), [&]<class T>() {
+    stream.launch(normalise_heads<T>,
+                  {.blocks = x.rows(), .blocks_y = nq + nk, .threads = kHeadThreads},
+                  gpu::rows_of<const T>(x), gpu::data_of<const T>(temp), nq, x.cols() / (nq + nk),
+                  form, gpu::rows_of<T>(y), gpu::rows_of<float>(length));
+  });
+}
+
+void QkNormGrad::on_gpu(gpu::Stream& stream) const {
+  Tensor parts;
+  if (dtemp.grad) parts = Tensor({x.rows(), nk}, DType::f32, x.device(), Purpose::workspace);
+  gpu::visit_float(x.dtype(), [&]<class T>() {
+    stream.launch(normalise_heads_grad<T>,
+                  {.blocks = x.rows(), .blocks_y = nq + nk, .threads = kHeadThreads},
+                  gpu::rows_of<const T>(dy), gpu::rows_of<const T>(x), gpu::data_of<const T>(temp),
+                  gpu::rows_of<const float>(length), nq, nk, x.cols() / (nq + nk), form,
+                  gpu::rows_of<T>(dx.grad), dx.accumulate, gpu::data_of<float>(parts));
+  });
+  if (dtemp.grad) {
+    gpu::sum_rows(stream, x.rows(), nk, QkNormTerm{gpu::data_of<const float>(parts), nk},
+                  dtemp.grad.data<float>(), dtemp.accumulate);
+  }
+}
+
+}  // namespace tephra::kernel

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frequencies and angles are rounded to float as on the CPU (ops/rotary_table.h); their cosines and
+// sines are taken in double.
+#include "tephra/core/gpu_kernel.h"
+#include "tephra/ops/rope.h"
+
+namespace tephra::kernel {
+namespace {
+
+// Element c of a row of cosines, then sines, for each frequency.
+struct RotaryElement {
+  const int32_t* position;
+  int64_t half;
+  double theta;
+  float* table;  // [N, 2 * half]
+
+  __device__ void operator()(int64_t r, int64_t i) const {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(2 * half);
+    const float frequency = 1.0f / static_cast<float>(pow(theta, double(exponent)));
+    const float angle = static_cast<float>(position[r]) * frequency;
+    table[r * 2 * half + i] = static_cast<float>(cos(double(angle)));
+    table[r * 2 * half + half + i] = static_cast<float>(sin(double(angle)));
+  }
+};
+
+template <class T>
+struct RopeElement {
+  gpu::Rows<const T> x;
+  const float* table;
+  int64_t head_dim, rotary_dim, first;
+  bool interleaved, inverse;
+  gpu::Rows<T> y;
+  bool accumulate;
+
+  __device__ void operator()(int64_t r, int64_t c) const {
+    const int64_t in_head = c % head_dim, at = in_head - first, half = rotary_dim / 2;
+    const T* row = x[r];
+    float value = float(row[c]);
+    if (at >= 0 && at < rotary_dim) {
+      const int64_t pair = interleaved ? at / 2 : at % half;
+      const bool second = interleaved ? at % 2 == 1 : at >= half;
+      const int64_t partner =
+          interleaved ? (second ? c - 1 : c + 1) : (second ? c - half : c + half);
+      const float cosine = table[r * rotary_dim + pair];
+      const float sine = table[r * rotary_dim + half + pair] * (inverse ? -1.0f : 1.0f);
+      value = value * cosine + float(row[partner]) * (second ? sine : -sine);
+    }
+    gpu::write(y[r] + c, value, accumulate);
+  }
+};
+
+}  // namespace
+
+void Rope::on_gpu(gpu::Stream& stream) const {
+  const Tensor table({x.rows(), form.rotary_dim}, DType::f32, x.device(), Purpose::workspace);
+  gpu::for_each(stream, x.rows(), form.rotary_dim / 2,
+                RotaryElement{position_N.data<int32_t>(), form.rotary_dim / 2, form.theta,
+                              table.data<float>()});
+  gpu::visit_float(x.dtype(), [&]<class T>() {
+    gpu::for_each(stream, x.rows(), x.cols(),
+                  RopeElement<T>{gpu::rows_of<const T>(x), table.data<float>(), form.head_dim,
+                                 form.rotary_dim, form.first, form.interleaved, inverse,
+                                 gpu::rows_of<T>(y.grad), y.accumulate});
+  });
+}
+
+}  // namespace tephra::kernel

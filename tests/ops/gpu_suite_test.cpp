@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every op, every case of its spec, on the GPU against the CPU in f64. Skipped where there is none.
+#include "tephra/device/gpu/runtime.h"
+#include "tests/ops/op_suite.h"
+
+namespace tephra {
+namespace {
+
+using namespace op_suite;  // NOLINT(google-build-using-namespace): the vocabulary of this file
+
+constexpr Device kGpu{Device::Kind::gpu, 0};
+
+class GpuSuite : public testing::TestWithParam<Named> {
+ protected:
+  void SetUp() override {
+    if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
+    poison_new_memory(true);
+  }
+  void TearDown() override { poison_new_memory(false); }
+  const OpCase& test() const { return GetParam().test; }
+  Tensors inputs(DType dtype, uint64_t seed) const {
+    return make_inputs(test().inputs, dtype, seed, kGpu);
+  }
+};
+
+void expect_same_bits(const Result& a, const Result& b) {
+  for (size_t i = 0; i < a.outputs.size(); ++i) {
+    if (!a.outputs[i].defined()) continue;
+    EXPECT_TRUE(same_bits(a.outputs[i], b.outputs[i])) << "output " << i;
+  }
+  for (size_t i = 0; i < a.gradients.size(); ++i) {
+    if (!a.gradients[i].defined()) continue;
+    EXPECT_TRUE(same_bits(a.gradients[i], b.gradients[i])) << "gradient " << i;
+  }
+}
+
+TEST_P(GpuSuite, HasTheValuesAndGradientsOfTheCpu) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensors in = inputs(dtype, 3);
+    const Result got = run_with_gradients(test(), in);
+    const Result want = run_with_gradients(test(), widened(in));
+    const double tolerance = tolerance_of(dtype) * test().looseness;
+    for (size_t i = 0; i < got.outputs.size(); ++i) {
+      if (!want.outputs[i].defined()) continue;
+      EXPECT_EQ(got.outputs[i].device(), kGpu);
+      expect_close(got.outputs[i], want.outputs[i], tolerance, format("{} output {}", dtype, i));
+    }
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!got.gradients[i].defined()) continue;
+      expect_close(got.gradients[i], want.gradients[i], 4 * tolerance,
+                   format("{} gradient of input {}", dtype, i));
+    }
+  }
+}
+
+TEST_P(GpuSuite, GivesTheSameBitsEveryTime) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensors in = inputs(dtype, 4);
+    const Result once = run_with_gradients(test(), in);
+    for (int i = 0; i < 3; ++i) expect_same_bits(once, run_with_gradients(test(), in));
+  }
+}
+
+TEST_P(GpuSuite, AddsToAGradientThatIsAlreadyThere) {
+  const Tensors in = inputs(DType::f32, 5);
+  const Result once = run_with_gradients(test(), in);
+  const Result twice = run_with_gradients(test(), in, /*clear=*/false);
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (!once.gradients[i].defined()) continue;
+    const Tensor doubled = to_device(clone(once.gradients[i]), kCpu);
+    add_into(doubled, doubled);
+    expect_close(twice.gradients[i], doubled, 1e-5, format("gradient of input {}", i));
+  }
+}
+
+TEST_P(GpuSuite, GivesTheSameBitsWhenItsOutputsAreRecomputed) {
+  if (test().scalar_loss) return;  // nothing consumes a loss
+  const Tensors in = inputs(DType::bf16, 6);
+  OpCase squared = test();
+  squared.run = [&](const Tensors& x) {
+    Tensors out = test().run(x);
+    for (Tensor& y : out) {
+      if (is_float(y)) y = half_square(y);
+    }
+    return out;
+  };
+  const Result kept = run_with_gradients(squared, in);
+  expect_same_bits(kept, run_with_gradients(squared, in, true, Recompute::everything()));
+}
+
+TEST_P(GpuSuite, TakesTheGradientOfEachOutputAlone) {
+  const Tensors in = inputs(DType::f32, 9), wide = widened(in);
+  const Tensors outputs = test().run(wide);
+  if (outputs.size() < 2) return;
+  const Tensors dy = output_gradients(test().run(in), test().scalar_loss);
+  for (size_t k = 0; k < dy.size(); ++k) {
+    if (!dy[k].defined()) continue;
+    const auto run = [&](const Tensors& x, Device device, DType dtype) {
+      for (const Tensor& t : x) {
+        if (t.defined() && t.variable()) clear_gradient(t);
+      }
+      Tape tape;
+      const Tensors out = test().run(x);
+      Tensors alone(dy.size());
+      alone[k] = to_dtype(to_device(dy[k], device), dtype);
+      tape.backward(out, alone);
+    };
+    run(in, kGpu, DType::f32);
+    run(wide, kCpu, DType::f64);
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!in[i].defined() || !in[i].variable()) continue;
+      expect_close(gradient(in[i]), gradient(wide[i]), 4e-5 * test().looseness,
+                   format("gradient of input {} from output {}", i, k));
+    }
+  }
+}
+
+TEST_P(GpuSuite, TakesBlocksOfColumns) {
+  const Tensors dense = inputs(DType::f32, 10);
+  const Tensors strided = as_blocks_of_columns(test(), dense);
+  const Result want = run_with_gradients(test(), dense);
+  const Result got = run_with_gradients(test(), strided);
+  for (size_t i = 0; i < want.outputs.size(); ++i) {
+    if (!want.outputs[i].defined()) continue;
+    expect_close(got.outputs[i], to_device(want.outputs[i], kCpu), 1e-5, format("output {}", i));
+  }
+  for (size_t i = 0; i < dense.size(); ++i) {
+    if (!want.gradients[i].defined()) continue;
+    expect_close(got.gradients[i], to_device(want.gradients[i], kCpu), 1e-5,
+                 format("gradient of input {}", i));
+  }
+}
+
+TEST_P(GpuSuite, SkipsTheGradientsNobodyWants) {
+  const Result want = run_with_gradients(test(), inputs(DType::f32, 8));
+  for (size_t only = 0; only < test().inputs.size(); ++only) {
+    std::vector<InputSpec> specs = test().inputs;
+    if (!specs[only].gradient) continue;
+    for (size_t i = 0; i < specs.size(); ++i) specs[i].gradient = i == only;
+    const Result got = run_with_gradients(test(), make_inputs(specs, DType::f32, 8, kGpu));
+    EXPECT_TRUE(same_bits(got.gradients[only], want.gradients[only])) << "input " << only;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, GpuSuite, testing::ValuesIn(all_cases()),
+                         [](const testing::TestParamInfo<Named>& param) {
+                           return param.param.op + "_" + std::to_string(param.index);
+                         });
+
+}  // namespace
+}  // namespace tephra
