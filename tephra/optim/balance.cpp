@@ -23,7 +23,8 @@ ExpertLoad expert_load(const std::string& name, std::span<const int64_t> counts)
   return load;
 }
 
-void count_experts(const Tensor& expert_N, std::span<int64_t> counts) {
+void count_experts(const Tensor& chosen_N, std::span<int64_t> counts) {
+  const Tensor expert_N = to_device(chosen_N, kCpu);
   const int32_t* expert = expert_N.data<int32_t>();
   for (int64_t i = 0; i < expert_N.numel(); ++i) {
     const int32_t e = expert[i];
@@ -59,6 +60,7 @@ void BalanceController::update_layer(size_t l, std::span<const int64_t> counts) 
   const BalancedLayer& layer = layers_[l];
   const AdamWOptions& o = options_.adamw;
   const auto t = static_cast<double>(updates_);
+  const Tensor biases = to_device(layer.biases, kCpu);
   const double routed = double(std::accumulate(counts.begin(), counts.end() - 1, int64_t{0}));
   for (int64_t e = 0; e < layer.experts; ++e) {
     const double g = double(counts[static_cast<size_t>(e)]) / routed - 1.0 / double(layer.experts);
@@ -67,8 +69,9 @@ void BalanceController::update_layer(size_t l, std::span<const int64_t> counts) 
     first_[l].set(e, m);
     second_[l].set(e, v);
     const double root = std::sqrt(v / (1 - std::pow(o.beta2, t))) + o.eps;
-    layer.biases.set(e, layer.biases.at(e) - options_.lr * m / (1 - std::pow(o.beta1, t)) / root);
+    biases.set(e, biases.at(e) - options_.lr * m / (1 - std::pow(o.beta1, t)) / root);
   }
+  if (biases.device() != layer.biases.device()) copy_into(layer.biases, biases);
 }
 
 std::vector<ExpertLoad> BalanceController::update(const std::vector<std::vector<int64_t>>& counts) {

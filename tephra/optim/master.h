@@ -13,11 +13,11 @@
 namespace tephra {
 
 struct SplitMaster {
-  bf16 weight;
+  bf16 weight = {};
   int16_t remainder = 0;
 };
 
-inline SplitMaster split_master(float master) {
+constexpr SplitMaster split_master(float master) {
   uint32_t u = std::bit_cast<uint32_t>(master);
   if ((u & 0x7fffffffu) > 0x7f800000u) u = (u & 0x80000000u) | 0x7fc00000u;
   SplitMaster s;
@@ -26,7 +26,7 @@ inline SplitMaster split_master(float master) {
   return s;
 }
 
-inline float join_master(SplitMaster s) {
+constexpr float join_master(SplitMaster s) {
   const uint32_t high = uint32_t{s.weight.bits} << 16;
   return std::bit_cast<float>(high + static_cast<uint32_t>(int32_t{s.remainder}));
 }

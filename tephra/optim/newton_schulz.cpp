@@ -7,6 +7,7 @@
 
 #include "tephra/base/parallel.h"
 #include "tephra/device/cpu/gemm.h"
+#include "tephra/device/launch.h"
 
 namespace tephra {
 namespace {
@@ -174,12 +175,16 @@ Tensor newton_schulz(const Tensor& x, const NewtonSchulzOptions& options) {
   TEPHRA_ASSERT(x.ndim() == 3 && x.dense(), "a dense batch of matrices");
   if (x.numel() == 0) return x;
   const Tensor y(x.shape(), x.dtype(), x.device(), Purpose::workspace);
+  launch(x.device(), "newton_schulz", kernel::NewtonSchulz{x, y, options});
+  return options.steps % 2 == 0 ? x : y;
+}
+
+void kernel::NewtonSchulz::on_cpu() const {
   if (x.dtype() == DType::f64) {
     iterate<double>(x, y, options);
   } else {
     iterate<float>(x, y, options);
   }
-  return options.steps % 2 == 0 ? x : y;
 }
 
 NewtonSchulzFlops newton_schulz_flops(int64_t rows, int64_t cols, int steps) {

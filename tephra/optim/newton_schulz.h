@@ -34,6 +34,16 @@ int64_t newton_schulz_workspace(int64_t rows, int64_t cols);
 
 namespace kernel {
 
+// Of a batch: from x into x after an even number of steps, into y after an odd one.
+struct NewtonSchulz {
+  const Tensor& x;
+  const Tensor& y;  // like x
+  const NewtonSchulzOptions& options;
+
+  void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
+};
+
 // What follows a product while its block is in the cache. The block is rows [row, row + rows) and
 // columns [col, col + cols) of the square matrix `c` with `ld` elements a row, in its upper half.
 template <class T>

@@ -56,6 +56,7 @@ struct SumSquares {
   std::span<double> sums;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 // m <- b1 m + (1 - b1) g, v <- b2 v + (1 - b2) g^2,
@@ -70,6 +71,7 @@ struct AdamWUpdate {
   const StepScalars* scalars;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 // m <- momentum m + g, u = g + momentum m with Nesterov, else m. Writes u to the workspace and the
@@ -85,6 +87,7 @@ struct MuonMomentum {
   const StepScalars* scalars;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 // p <- p (1 - lr wd) - lr step u
@@ -95,6 +98,7 @@ struct MuonUpdate {
   const StepScalars* scalars;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 // u <- u * factors[i] in piece i; rounded to bf16 values if asked.
@@ -105,6 +109,7 @@ struct ScalePieces {
   bool round_to_bf16;
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 }  // namespace kernel
