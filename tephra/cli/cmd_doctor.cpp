@@ -7,6 +7,7 @@
 #include "tephra/cli/command.h"
 #include "tephra/cli/machine_file.h"
 #include "tephra/cli/output.h"
+#include "tephra/device/gpu/runtime.h"
 #include "tephra/device/machine.h"
 
 namespace tephra {
@@ -52,11 +53,53 @@ Findings examine(const Options& o) {
   return f;
 }
 
-std::string gpu_text(const Machine& m) {
-  if (m.accelerators.empty()) return "none found; this build has no GPU backend";
+std::string accelerator_text(const Machine& m) {
   std::string list;
   for (const std::string& name : m.accelerators) list += (list.empty() ? "" : ", ") + name;
-  return format("{} present but unused: this build has no GPU backend", list);
+  return list;
+}
+
+void add_gpus(Table& table, const Machine& m) {
+  const gpu::Status& found = gpu::status();
+  for (size_t i = 0; i < found.devices.size(); ++i) {
+    const gpu::Info& g = found.devices[i];
+    table.add({format("gpu:{}", i), format("{}, {}, {}, {} multiprocessors", g.name, g.architecture,
+                                           human_bytes(g.memory_bytes), g.multiprocessors)});
+  }
+  if (found.devices.empty()) {
+    const std::string files = accelerator_text(m);
+    table.add({"gpu", found.why_none + (files.empty() ? "" : format("; {} present", files))});
+  }
+  table.add({"gpu backend", found.driver.empty()
+                                ? found.backend
+                                : format("{}, driver for {}", found.backend, found.driver)});
+}
+
+// Those of the CPU, and the GPU vendor's where there is a GPU to use them.
+std::vector<std::pair<std::string, std::string>> libraries() {
+  auto list = device_libraries();
+  if (gpu::status().devices.empty()) return list;
+  for (auto& library : gpu::libraries()) list.push_back(std::move(library));
+  return list;
+}
+
+Json gpus_to_json(const Machine& m) {
+  const gpu::Status& found = gpu::status();
+  Json json;
+  json["backend"] = found.backend;
+  json["driver"] = found.driver.empty() ? Json() : Json(found.driver);
+  json["why_none"] = found.why_none.empty() ? Json() : Json(found.why_none);
+  json["devices_present"] = Json::Array(m.accelerators.begin(), m.accelerators.end());
+  json["devices"] = Json::Array{};
+  for (const gpu::Info& g : found.devices) {
+    Json device;
+    device["name"] = g.name;
+    device["architecture"] = g.architecture;
+    device["memory_bytes"] = g.memory_bytes;
+    device["multiprocessors"] = g.multiprocessors;
+    json["devices"].push_back(device);
+  }
+  return json;
 }
 
 Json to_json(const Machine& m) {
@@ -81,8 +124,7 @@ Json to_json(const Machine& m) {
   Json json;
   json["cpu"] = cpu;
   json["memory"] = memory;
-  json["gpu"]["backend"] = "none";
-  json["gpu"]["devices_present"] = Json::Array(m.accelerators.begin(), m.accelerators.end());
+  json["gpu"] = gpus_to_json(m);
   return json;
 }
 
@@ -90,7 +132,7 @@ Json to_json(const Findings& f) {
   Json json = to_json(f.machine);
   json["version"] = TEPHRA_VERSION;
   json["threads"] = f.threads;
-  for (const auto& [name, version] : device_libraries()) json["libraries"][name] = version;
+  for (const auto& [name, version] : libraries()) json["libraries"][name] = version;
   json["ceilings_source"] = f.source;
   json["ceilings"] = f.ceilings ? to_json(*f.ceilings) : Json();
   return json;
@@ -115,7 +157,7 @@ void add_machine(Table& table, const Findings& f) {
     memory += format(", limited to {} by the control group", human_bytes(m.memory_limit_bytes));
   }
   table.add({"memory", memory});
-  table.add({"gpu", gpu_text(m)});
+  add_gpus(table, m);
 }
 
 void add_ceilings(Table& table, const Findings& f) {
@@ -142,7 +184,7 @@ int run(const Options& o) {
   }
   Table table({Table::Align::left, Table::Align::left});
   add_machine(table, f);
-  for (const auto& [name, version] : device_libraries()) table.add({name, version});
+  for (const auto& [name, version] : libraries()) table.add({name, version});
   table.add({"tephra", TEPHRA_VERSION});
   add_ceilings(table, f);
   table.print();

@@ -95,7 +95,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--batch", o.batch, "answers side by side; changes the speed, never a result")
       .range(1, 1e5);
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
-  flags.add("--device", o.device, "cpu");
+  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
   flags.add("--json", o.json, "one JSON document on stdout");
   flags.example("tephra eval --model DIR --environments addition:1-3,sorting:2 --samples 200");
   flags.example("tephra eval --model DIR --text held-out.txt --window 1024 --stride 512");

@@ -55,7 +55,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--seed", o.seed, "the same seed gives the same tokens").range(0, 9e18);
   flags.add("--ignore-eos", o.ignore_eos, "go on past the end-of-text token");
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
-  flags.add("--device", o.device, "cpu");
+  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
   flags.add("--json", o.json, "one JSON document instead of a stream");
   flags.example("tephra generate --model DIR --prompt 'Once upon a time' --stop 'The end'");
   flags.example("tephra generate --model DIR --chat --system 'Be brief.' --prompt 'Who are you?'");

@@ -28,7 +28,7 @@ struct Options {
   std::string config;
   std::vector<std::string> set;
   std::optional<std::string> out, init_from;
-  std::string resume = "auto";
+  std::string resume = "auto", device = "cpu";
   bool plan = false, dry_run = false, reference = false;
 };
 
@@ -40,6 +40,7 @@ void describe(Flags& flags, Options& o) {
             "start from this model folder: its config, weights and tokenizer");
   flags.add("--resume", o.resume, "auto: go on where the run folder's newest good checkpoint is")
       .choices({"auto", "never"});
+  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
   flags.add("--plan", o.plan, "print what would be trained, on what, with how much memory; stop");
   flags.add("--dry-run", o.dry_run, "do two steps on real data, save nothing, say what they took");
   flags.add("--config-reference", o.reference, "print every key of a config as Markdown; stop");
@@ -119,7 +120,7 @@ Prepared prepare(const Options& o, const Path& run_dir) {
 
 std::unique_ptr<Model> make_model(const Prepared& p, const Options& o) {
   const LoadOptions load{.dtype = p.config.model.dtype == "bf16" ? DType::bf16 : DType::f32,
-                         .device = kCpu,
+                         .device = parse_device(o.device),
                          .with_gradients = true,
                          .usable_tokens = p.tokens->vocab_size()};
   if (o.init_from) return load_model(*o.init_from, load);
@@ -196,7 +197,8 @@ int run(const Options& o) {
   const TrainSummary summary = trainer.run();
   if (o.dry_run) {
     log_info("dry run: {} steps in {}, at most {} of memory; nothing was saved", summary.steps,
-             human_seconds(summary.seconds), human_bytes(memory_use()[kNumPurposes].peak_bytes));
+             human_seconds(summary.seconds),
+             human_bytes(memory_use(parse_device(o.device).kind)[kNumPurposes].peak_bytes));
     return 0;
   }
   report(summary, run_dir);

@@ -40,7 +40,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--tokens", o.tokens, "tokens of the self-check").range(2, 1e6);
   flags.add("--seed", o.seed, "of the self-check's tokens").range(0, 9e18);
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f64", "f32", "bf16"});
-  flags.add("--device", o.device, "cpu");
+  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
   flags.add("--json", o.json, "one JSON document");
   flags.example("tephra verify --model build/quickstart/model --self-check");
   flags.example(

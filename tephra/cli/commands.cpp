@@ -7,6 +7,7 @@ namespace tephra {
 Command bench_ops_command();
 Command bench_optimizer_command();
 Command bench_tokenizer_command();
+Command bench_train_command();
 Command checkpoint_export_command();
 Command checkpoint_import_command();
 Command checkpoint_inspect_command();
@@ -56,6 +57,7 @@ std::vector<Command> all_commands() {
       grouped("This machine", bench_ops_command()),
       grouped("This machine", bench_optimizer_command()),
       grouped("This machine", bench_tokenizer_command()),
+      grouped("This machine", bench_train_command()),
   };
 }
 

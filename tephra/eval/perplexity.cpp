@@ -81,7 +81,7 @@ class Scorer {
   void score(const Tensor& h_NH, int64_t target) {
     for (int64_t begin = 0; begin < h_NH.rows(); begin += rows_) {
       const int64_t end = std::min(h_NH.rows(), begin + rows_);
-      const Tensor logits = model_.logits(h_NH.slice_rows(begin, end));
+      const Tensor logits = to_device(model_.logits(h_NH.slice_rows(begin, end)), kCpu);
       std::vector<TokenScore> scores(static_cast<size_t>(end - begin));
       visit_float(logits.dtype(), [&]<class T>() {
         parallel_for(end - begin, 4, [&](int64_t first, int64_t last) {

@@ -164,12 +164,13 @@ class Batch {
 
   void choose(const Tensor& h_NH, std::span<const size_t> heard, std::span<const int64_t> rows) {
     const auto count = static_cast<int64_t>(heard.size());
-    const Tensor last = zeros({std::max(count, kLeastRows), h_NH.cols()}, h_NH.dtype());
+    const Tensor last =
+        zeros({std::max(count, kLeastRows), h_NH.cols()}, h_NH.dtype(), h_NH.device());
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = rows[static_cast<size_t>(i)];
       copy_into(last.slice_rows(i, i + 1), h_NH.slice_rows(row, row + 1));
     }
-    const Tensor logits = to_dtype(model_.logits(last), DType::f32);
+    const Tensor logits = to_device(to_dtype(model_.logits(last), DType::f32), kCpu);
     std::vector<int32_t> chosen(heard.size());
     parallel_for(count, 1, [&](int64_t i, int64_t) {
       const Place& p = places_[heard[static_cast<size_t>(i)]];

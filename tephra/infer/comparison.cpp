@@ -17,7 +17,8 @@ struct Difference {
   int64_t counted = 0;
 };
 
-Difference difference(const Tensor& got, const Tensor& want, const Tensor& mask) {
+Difference difference(const Tensor& found, const Tensor& want, const Tensor& mask) {
+  const Tensor got = to_device(found, kCpu);
   Difference d;
   for (int64_t i = 0; i < want.numel(); ++i) {
     if (mask && mask.at(i / want.cols()) == 0) continue;

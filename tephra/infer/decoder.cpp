@@ -24,13 +24,15 @@ Decoder::Decoder(Model& model, int64_t sequences, int64_t capacity)
           "decoder: {} sequences of {} tokens are more cache rows than can be numbered; use fewer",
           sequences, capacity);
   const DType dtype = model.parameters().dtype();
+  const Device device = model.parameters().device();
   for (const LayerStateSpec& layer : spec_.layers) {
     const Shape kv{sequences * capacity, layer.kv_width};
     decoding_.layers.push_back(
-        {.k = Tensor(kv, dtype, kCpu, Purpose::cache),
-         .v = layer.values_in_keys ? Tensor() : Tensor(kv, dtype, kCpu, Purpose::cache),
-         .conv = zeros({sequences, layer.conv_rows, layer.conv_width}, dtype, kCpu, Purpose::cache),
-         .value = zeros({sequences, 1, layer.value_width}, dtype, kCpu, Purpose::cache)});
+        {.k = Tensor(kv, dtype, device, Purpose::cache),
+         .v = layer.values_in_keys ? Tensor() : Tensor(kv, dtype, device, Purpose::cache),
+         .conv =
+             zeros({sequences, layer.conv_rows, layer.conv_width}, dtype, device, Purpose::cache),
+         .value = zeros({sequences, 1, layer.value_width}, dtype, device, Purpose::cache)});
   }
 }
 
@@ -82,10 +84,13 @@ Tensor Decoder::advance(std::span<const std::vector<int32_t>> tokens) {
         static_cast<int32_t>(segments.sequence_N.data<int32_t>()[i] * capacity_ +
                              segments.position_N.data<int32_t>()[i]);
   }
+  const Device device = model_.parameters().device();
+  next.write_row_N = to_device(next.write_row_N, device);
   next.ranges.clear();
   for (size_t i = 0; i < spec_.layers.size(); ++i) {
     const bool same = i > 0 && spec_.layers[i].window == spec_.layers[i - 1].window;
-    next.ranges.push_back(same ? next.ranges.back() : ranges(segments, spec_.layers[i].window));
+    next.ranges.push_back(same ? next.ranges.back()
+                               : to_device(ranges(segments, spec_.layers[i].window), device));
   }
   const Tensor h = model_.forward(from_values({n}, ids), segments, &next);
   decoding_ = std::move(next);

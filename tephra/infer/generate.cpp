@@ -11,7 +11,8 @@ namespace {
 
 // The logits that follow the last of these hidden states.
 Tensor last_logits(const Model& model, const Tensor& h_NH) {
-  return to_dtype(model.logits(h_NH.slice_rows(h_NH.rows() - 1, h_NH.rows())), DType::f32);
+  const Tensor logits = model.logits(h_NH.slice_rows(h_NH.rows() - 1, h_NH.rows()));
+  return to_device(to_dtype(logits, DType::f32), kCpu);
 }
 
 Tensor prefill(Decoder& decoder, const std::vector<int32_t>& prompt, int64_t chunk) {

@@ -149,8 +149,8 @@ class GoldenCheck {
   // The reference shows a skipped token as weight 0 of expert 0.
   void add_routing(const Trace& trace, const std::string& layer, Comparison& weight,
                    Comparison& expert) {
-    const Tensor w = clone(*trace.find(layer + ".weight"));
-    const Tensor e = clone(*trace.find(layer + ".expert"));
+    const Tensor w = clone(to_device(*trace.find(layer + ".weight"), kCpu));
+    const Tensor e = clone(to_device(*trace.find(layer + ".expert"), kCpu));
     const int64_t skip = trace.find(layer + ".logits")->cols() - 1;
     for (int64_t i = 0; i < e.numel(); ++i) {
       if (e.at(i) != double(skip)) continue;

@@ -148,7 +148,11 @@ DType stored_dtype(const TensorFolder& folder, const WeightSource& source) {
 
 void copy_weight(const TensorFolder& folder, const WeightSource& source, const Tensor& to) {
   if (!source.scale.empty()) {
-    return copy_scaled(folder.tensor(source.from[0]), folder.tensor(source.scale), to);
+    const bool on_host = to.device() == kCpu;
+    const Tensor value = on_host ? to : Tensor(to.shape(), to.dtype(), kCpu, Purpose::workspace);
+    copy_scaled(folder.tensor(source.from[0]), folder.tensor(source.scale), value);
+    if (!on_host) copy_into(to, value);
+    return;
   }
   const int64_t rows = part_shape(source).rows();
   for (size_t i = 0; i < source.from.size(); ++i) {

@@ -149,6 +149,11 @@ void Checkpoint::load_rows(std::string_view name, int64_t first_row, const Tenso
           "{}: tensor '{}' {} {}: cannot fill {} {} from row {}", folder_.string(), name,
           from.dtype, from.shape, to.dtype(), to.shape(), first_row);
   if (to.numel() == 0) return;
+  if (to.device() != kCpu) {
+    const Tensor read(to.shape(), to.dtype(), kCpu, Purpose::workspace);
+    load_rows(name, first_row, read);
+    return copy_into(to, read);
+  }
   parallel_for(static_cast<int64_t>(from.pieces.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const RowPiece& piece = from.pieces[static_cast<size_t>(i)];

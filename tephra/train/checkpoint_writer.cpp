@@ -102,7 +102,11 @@ std::vector<NamedTensor> CheckpointWriter::stage(std::span<const NamedTensor> te
   for (const auto& [name, value] : tensors) {
     TEPHRA_ASSERT(value.defined(), "a checkpoint holds tensors that are there");
     Tensor to(staging_, offset, value.shape(), value.dtype());
-    if (value.numel() > 0) add_copies(copies, to, value);
+    if (value.device() != kCpu) {
+      copy_into(to, value);
+    } else if (value.numel() > 0) {
+      add_copies(copies, to, value);
+    }
     offset += aligned(value.bytes());
     staged.push_back({name, std::move(to)});
   }

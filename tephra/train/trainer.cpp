@@ -294,7 +294,8 @@ void Trainer::log_step(const StepInfo& info, const StepResult& r) {
   const double mfu = peak > 0 ? rate * figures.train_flops_per_token / peak : 0;
   const double mfu_6n =
       peak > 0 ? rate * 6 * static_cast<double>(figures.active_without_embedding) / peak : 0;
-  const int64_t memory = memory_use()[kNumPurposes].peak_bytes;
+  const int64_t memory =
+      memory_use(parts_.model->parameters().device().kind)[kNumPurposes].peak_bytes;
 
   if (step_ % parts_.config.log.every_steps == 0 || step_ == phases_.steps() || validation) {
     Json row;

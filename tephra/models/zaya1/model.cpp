@@ -110,7 +110,8 @@ Tensor Zaya1::mlp(size_t i, const Tensor& h_NH, Tensor& states_NR) const {
   return moe.experts.forward(h_NH, routed.routing);
 }
 
-Tensor Zaya1::forward(const Tensor& ids_N, const Segments& segments, Decoding* decoding) const {
+Tensor Zaya1::forward(const Tensor& ids_N, const Segments& given, Decoding* decoding) const {
+  const Segments segments = to_device(given, store_.device());
   const double eps = config_.norm_eps;
   const int64_t pad = config_.pad_row_gets_no_input_gradient ? config_.pad_id : -1;
   KeyRanges ranges;
@@ -124,7 +125,9 @@ Tensor Zaya1::forward(const Tensor& ids_N, const Segments& segments, Decoding* d
     const Layer& layer = layers_[i];
     const int64_t window = config_.layers[i].window;
     const bool new_window = i == 0 || window != config_.layers[i - 1].window;
-    if (!decoding && new_window) ranges = causal_ranges(segments, window);
+    if (!decoding && new_window) {
+      ranges = to_device(causal_ranges(given, window), store_.device());
+    }
     const LayerContext context{.segments = segments,
                                .ranges = decoding ? decoding->ranges[i] : ranges,
                                .state = decoding ? &decoding->layers[i] : nullptr,

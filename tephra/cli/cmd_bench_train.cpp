@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// tephra bench train: whole training steps of a model with random weights on random tokens,
+// optimizer included, and on a GPU where their time goes, kernel by kernel.
+#include "tephra/base/clock.h"
+#include "tephra/base/log.h"
+#include "tephra/base/text.h"
+#include "tephra/cli/command.h"
+#include "tephra/cli/output.h"
+#include "tephra/device/gpu/runtime.h"
+#include "tephra/train/config.h"
+#include "tephra/train/micro_batch.h"
+#include "tephra/train/trainer.h"
+
+namespace tephra {
+namespace {
+
+struct Options {
+  std::string model = "zaya1-8b";
+  std::optional<int64_t> layers, vocabulary;
+  std::string device = "auto", dtype = "bf16", matrices = "muon";
+  int64_t context = 4096, micro_tokens = 4096, batch_tokens = 32768, steps = 2;
+  std::vector<std::string> recompute;
+  bool profile = false, f32_newton_schulz = false, json = false;
+};
+
+void describe(Flags& flags, Options& o) {
+  flags.add("--model", o.model, "a preset; tephra checkpoint random --help lists them");
+  flags.add("--layers", o.layers, "so many layers instead of the preset's").range(1, 1000);
+  flags.add("--vocabulary", o.vocabulary, "so many rows of the embedding").range(16, 1 << 20);
+  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  flags.add("--dtype", o.dtype, "of weights and activations").choices({"bf16", "f32"});
+  flags.add("--matrices", o.matrices, "their optimizer").choices({"muon", "adamw"});
+  flags.add("--f32-newton-schulz", o.f32_newton_schulz, "Muon's products in f32, not in bf16");
+  flags.add("--context", o.context, "tokens of a sequence").range(1, 1 << 20);
+  flags.add("--micro-tokens", o.micro_tokens, "tokens of one forward pass").range(1, 1 << 24);
+  flags.add("--batch-tokens", o.batch_tokens, "tokens of one step").range(1, 1 << 30);
+  flags.add("--steps", o.steps, "timed steps, after one that is not").range(1, 10000);
+  flags.add("--recompute CLASS", o.recompute, "op classes to compute again, or all; repeatable");
+  flags.add("--profile", o.profile, "one more step with every kernel timed (GPU only)");
+  flags.add("--json", o.json, "one JSON document on stdout");
+  flags.example("tephra bench train --model zaya1-8b --device gpu --recompute all --profile");
+  flags.example("tephra bench train --layers 2 --vocabulary 8192 --device cpu --dtype f32");
+}
+
+Json config_of(const Options& o) {
+  ModelSettings settings;
+  settings.preset = o.model;
+  settings.num_hidden_layers = o.layers;
+  settings.dtype = o.dtype;
+  const Json preset = preset_config(o.model);
+  settings.vocab_size = o.vocabulary;
+  return model_config(settings, preset.find("vocab_size")->integer());
+}
+
+std::vector<MicroBatch> random_batch(const Options& o, const TokenIds& tokens) {
+  require(o.micro_tokens % o.context == 0, "--micro-tokens: expected a multiple of --context {}",
+          o.context);
+  require(o.batch_tokens % o.micro_tokens == 0,
+          "--batch-tokens: expected a multiple of --micro-tokens {}", o.micro_tokens);
+  std::vector<MicroBatch> parts;
+  uint64_t drawn = 0;
+  for (int64_t at = 0; at < o.batch_tokens; at += o.micro_tokens) {
+    const Tensor ids({o.micro_tokens / o.context, o.context}, DType::i32);
+    for (int64_t i = 0; i < ids.numel(); ++i) {
+      ids.set(i, double(philox({7, 0, 0}, drawn++)[0] % static_cast<uint64_t>(tokens.usable)));
+    }
+    parts.push_back(next_token_batch(ids, tokens, "random tokens"));
+  }
+  return parts;
+}
+
+struct Measured {
+  std::vector<double> seconds;   // of each step
+  double optimizer_seconds = 0;  // of the last
+  double loss = 0;
+  std::array<MemoryUse, kNumPurposes + 1> memory;
+  std::vector<gpu::KernelTime> kernels;
+};
+
+class Bench {
+ public:
+  Bench(const Options& o, const Json& config)
+      : o_(o),
+        device_(parse_device(o.device)),
+        model_(
+            model_kind(config, o.model)
+                .create(
+                    config, o.model,
+                    {.dtype = *parse_dtype(o.dtype), .device = device_, .with_gradients = true})),
+        parts_(random_batch(o, model_->tokens())) {
+    model_->parameters().initialise(1);
+    OptimizerOptions options;
+    options.muon.newton_schulz.bf16 = !o.f32_newton_schulz;
+    const RuleOptions rules{.matrices =
+                                o.matrices == "muon" ? UpdateRule::muon : UpdateRule::adamw};
+    optimizer_ = std::make_unique<Optimizer>(
+        model_->parameters(), assign_rules(model_->parameters().specs(), rules), options);
+  }
+
+  Measured run() {
+    Measured m;
+    step(m);  // warms up: algorithms are chosen, memory is taken
+    m.seconds.clear();
+    for (int64_t i = 0; i < o_.steps; ++i) step(m);
+    m.memory = memory_use(device_.kind);
+    const bool gpu = device_.kind == Device::Kind::gpu;
+    require(gpu || !o_.profile, "--profile: only kernels of a GPU are timed, got --device cpu");
+    if (o_.profile) {
+      gpu::start_profile(device_);
+      step(m);
+      m.seconds.pop_back();
+      m.kernels = gpu::finish_profile(device_);
+    }
+    return m;
+  }
+
+ private:
+  void wait() const {
+    if (device_.kind == Device::Kind::gpu) gpu::synchronize(device_);
+  }
+
+  void step(Measured& m) {
+    const double begin = steady_seconds();
+    m.loss = accumulate_gradients(*model_, parts_, {.recompute = recompute_of(o_.recompute)}).loss;
+    wait();
+    const double middle = steady_seconds();
+    optimizer_->step(1e-4);
+    wait();
+    m.optimizer_seconds = steady_seconds() - middle;
+    m.seconds.push_back(steady_seconds() - begin);
+    log_info("step: {:.3f} s, of which the optimizer {:.3f}, loss {:.4f}", m.seconds.back(),
+             m.optimizer_seconds, m.loss);
+  }
+
+  const Options& o_;
+  Device device_;
+  std::unique_ptr<Model> model_;
+  std::vector<MicroBatch> parts_;
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+Json to_json(const Options& o, const Measured& m, const ModelFigures& f, double best) {
+  Json json;
+  json["model"] = o.model;
+  json["parameters"] = f.parameters;
+  json["batch_tokens"] = o.batch_tokens;
+  json["micro_tokens"] = o.micro_tokens;
+  json["context"] = o.context;
+  json["seconds"] = Json::Array(m.seconds.begin(), m.seconds.end());
+  json["optimizer_seconds"] = m.optimizer_seconds;
+  json["tokens_per_second"] = double(o.batch_tokens) / best;
+  json["model_flops_per_second"] = double(o.batch_tokens) / best * f.train_flops_per_token;
+  json["peak_bytes"] = m.memory[kNumPurposes].peak_bytes;
+  json["kernels"] = Json::Array{};
+  for (const gpu::KernelTime& k : m.kernels) {
+    Json row;
+    row["name"] = k.name;
+    row["calls"] = k.calls;
+    row["milliseconds"] = k.milliseconds;
+    json["kernels"].push_back(row);
+  }
+  return json;
+}
+
+void print_measured(const Options& o, const Measured& m, const ModelFigures& f, double best) {
+  using enum Table::Align;
+  const double rate = double(o.batch_tokens) / best;
+  print(
+      "{} parameters, steps of {} tokens: {:.3f} s at best, {:.0f} tokens/s, {:.1f} TFLOP/s by "
+      "model FLOPs ({:.2f} GFLOP a token); the optimizer takes {:.3f} s",
+      f.parameters, o.batch_tokens, best, rate, rate * f.train_flops_per_token / 1e12,
+      f.train_flops_per_token / 1e9, m.optimizer_seconds);
+  Table memory({left, right});
+  memory.add({"memory at its peak", human_bytes(m.memory[kNumPurposes].peak_bytes)});
+  for (int i = 0; i < kNumPurposes; ++i) {
+    memory.add({"  " + to_text(static_cast<Purpose>(i)), human_bytes(m.memory[i].peak_bytes)});
+  }
+  memory.print();
+  if (m.kernels.empty()) return;
+  double total = 0;
+  for (const gpu::KernelTime& k : m.kernels) total += k.milliseconds;
+  Table table({left, right, right, right});
+  table.add({"kernels of", "calls", "ms", "share"});
+  for (const gpu::KernelTime& k : m.kernels) {
+    table.add({k.name, format("{}", k.calls), format("{:.1f}", k.milliseconds),
+               format("{:.1f} %", k.milliseconds / total * 100)});
+  }
+  table.print();
+}
+
+int run(const Options& o) {
+  const Json config = config_of(o);
+  const ModelFigures figures = model_kind(config, o.model).figures(config, o.model, o.context);
+  const Measured m = Bench(o, config).run();
+  const double best = *std::min_element(m.seconds.begin(), m.seconds.end());
+  if (o.json) {
+    print_json(to_json(o, m, figures, best));
+  } else {
+    print_measured(o, m, figures, best);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command bench_train_command() {
+  return command<Options>("bench train", "whole training steps of a model, and where time goes",
+                          describe, run);
+}
+
+}  // namespace tephra
