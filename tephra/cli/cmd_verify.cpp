@@ -105,8 +105,7 @@ VerifyReport verify_layer(const SafetensorsFile& golden, const Options& o) {
           "{} is of one attention layer and holds its weights; leave out --model, --self-check and "
           "--optimizer",
           golden.path().string());
-  parse_device(o.device);
-  return verify_attention(golden, *parse_dtype(o.dtype));
+  return verify_attention(golden, *parse_dtype(o.dtype), parse_device(o.device));
 }
 
 VerifyReport verify_model(const std::optional<SafetensorsFile>& golden, const Options& o) {

@@ -41,7 +41,7 @@ VerifyReport verify_golden(Model& model, const SafetensorsFile& golden);
 bool is_attention_reference(const SafetensorsFile& golden);
 // That layer (MHA, GQA or MLA): its output, its gradients, and token by token with a cache. In f32
 // or f64.
-VerifyReport verify_attention(const SafetensorsFile& golden, DType dtype);
+VerifyReport verify_attention(const SafetensorsFile& golden, DType dtype, Device device = kCpu);
 
 // Cached decoding against the full forward pass, chunks of tokens against single ones, packed
 // documents against separate ones, and a rolled-back decoder against one that never went astray; on

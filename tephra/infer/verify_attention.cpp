@@ -82,13 +82,13 @@ zaya1::Config config_of(const SafetensorsFile& file, int64_t hidden) {
 
 class AttentionCheck {
  public:
-  AttentionCheck(const SafetensorsFile& golden, DType dtype)
+  AttentionCheck(const SafetensorsFile& golden, DType dtype, Device device)
       : golden_(golden),
-        x_(by_token("x", dtype)),
+        x_(to_device(by_token("x", dtype), device)),
         batch_(entry("x").shape[0]),
         tokens_(entry("x").shape[1]),
         config_(config_of(golden, x_.cols())),
-        store_(specs(), dtype, kCpu, /*with_gradients=*/true) {
+        store_(specs(), dtype, device, /*with_gradients=*/true) {
     for (size_t i = 0; i < store_.specs().size(); ++i) {
       const std::string name = "weight." + store_.specs()[i].name;
       require_data(entry(name).shape == store_.specs()[i].shape,
@@ -145,7 +145,7 @@ class AttentionCheck {
     output.add("y", y, by_token("y", DType::f32));
     report.checks.push_back(output.check());
 
-    tape.backward({y}, {by_token("dy", x_.dtype())});
+    tape.backward({y}, {to_device(by_token("dy", x_.dtype()), x_.device())});
     Comparison dx("dx", Metric::absolute, kOutputBound);
     dx.add("dx", gradient(x_), by_token("dx", DType::f32));
     report.checks.push_back(dx.check());
@@ -163,14 +163,14 @@ class AttentionCheck {
     const NoGrad no_grad;
     const LayerStateSpec spec = zaya1::attention_state(config_, config_.layers[0]);
     LayerState state;
-    state.k = Tensor({batch_ * tokens_, spec.kv_width}, x_.dtype());
+    state.k = Tensor({batch_ * tokens_, spec.kv_width}, x_.dtype(), x_.device());
     if (!spec.values_in_keys) state.v = empty_like(state.k);
     const Tensor want = by_token("y", DType::f32);
     Comparison check("decode_y", Metric::absolute, kOutputBound);
     for (int64_t t = 0; t < tokens_; ++t) {
       const std::vector<int64_t> one(static_cast<size_t>(batch_), 1), past(one.size(), t);
       const Segments step = Segments::continued(one, past);
-      Tensor h({batch_, x_.cols()}, x_.dtype()), row({batch_}, DType::i32);
+      Tensor h({batch_, x_.cols()}, x_.dtype(), x_.device()), row({batch_}, DType::i32);
       KeyRanges ranges{Tensor({batch_}, DType::i32), Tensor({batch_}, DType::i32)};
       for (int64_t b = 0; b < batch_; ++b) {
         const int64_t at = b * tokens_ + t;
@@ -205,10 +205,10 @@ bool is_attention_reference(const SafetensorsFile& golden) {
   return golden.metadata().contains("heads") && golden.contains("x") && golden.contains("dy");
 }
 
-VerifyReport verify_attention(const SafetensorsFile& golden, DType dtype) {
+VerifyReport verify_attention(const SafetensorsFile& golden, DType dtype, Device device) {
   require(dtype == DType::f32 || dtype == DType::f64,
           "verify: attention is compared in f32 or f64, got {}", dtype);
-  return AttentionCheck(golden, dtype).run();
+  return AttentionCheck(golden, dtype, device).run();
 }
 
 }  // namespace tephra

@@ -53,6 +53,21 @@ TEST(Program, EveryCommandHasHelpWithAnExample) {
   }
 }
 
+TEST(Program, SaysWhyThereIsNoGpu) {
+  const Ran doctor = tephra_program({"doctor", "--no-measure", "--json"});
+  ASSERT_EQ(doctor.code, 0);
+  const Json* gpu = Json::parse(doctor.out, "doctor").find("gpu");
+  ASSERT_NE(gpu, nullptr);
+  if (!gpu->find("devices")->array().empty()) GTEST_SKIP() << "this machine has one";
+  const Ran ran = tephra_program({"bench", "train", "--device", "gpu"});
+  EXPECT_EQ(ran.code, 4);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_TRUE(contains(ran.err, gpu->find("why_none")->string())) << ran.err;
+  EXPECT_TRUE(contains(ran.err, "--device cpu")) << ran.err;
+  EXPECT_EQ(tephra_program({"bench", "train", "--device", "gpu:x"}).code, 2);
+  EXPECT_EQ(tephra_program({"bench", "train", "--device", "tpu"}).code, 2);
+}
+
 TEST(Program, EveryCommandRejectsAnUnknownFlag) {
   for (const Command& c : all_commands()) {
     std::vector<std::string> words = words_of(c.name);

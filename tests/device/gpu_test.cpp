@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices by name, and what a GPU's memory and copies do. Suites named Gpu are skipped where there
+// is none.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tephra/base/error.h"
+#include "tephra/device/gpu/runtime.h"
+#include "tephra/device/memory.h"
+
+namespace tephra {
+namespace {
+
+Fault fault_of(const std::string& device) {
+  try {
+    parse_device(device);
+  } catch (const Error& error) {
+    return error.fault();
+  }
+  ADD_FAILURE() << device << " was taken for a device";
+  return Fault::internal;
+}
+
+TEST(DeviceNames, AreReadBackAsTheyAreWritten) {
+  EXPECT_EQ(parse_device("cpu"), kCpu);
+  EXPECT_EQ(to_text(kCpu), "cpu");
+  EXPECT_EQ(to_text(Device{Device::Kind::gpu, 3}), "gpu:3");
+  for (const char* name : {"", "tpu", "gpu1", "GPU"}) EXPECT_EQ(fault_of(name), Fault::usage);
+  for (const char* name : {"gpu:", "gpu:x", "gpu:1x", "gpu:-1"}) {
+    EXPECT_EQ(fault_of(name), Fault::usage) << name;
+  }
+  EXPECT_EQ(fault_of("gpu:4096"), Fault::device);
+}
+
+TEST(DeviceNames, AutoIsAGpuWhereThereIsOne) {
+  const gpu::Status& found = gpu::status();
+  EXPECT_EQ(parse_device("auto").kind == Device::Kind::cpu, found.devices.empty());
+  EXPECT_EQ(found.why_none.empty(), !found.devices.empty());
+  if (found.devices.empty()) {
+    EXPECT_EQ(fault_of("gpu"), Fault::device);
+  }
+}
+
+class GpuMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
+  }
+  Device device_{Device::Kind::gpu, 0};
+};
+
+TEST_F(GpuMemory, CopiesRowsBothWays) {
+  const std::vector<int32_t> from = {1, 2, 3, 4, 5, 6};
+  std::vector<int32_t> to(4, 0);
+  const auto block = Storage::allocate(device_, 24, Purpose::workspace);
+  gpu::copy(device_, gpu::Direction::to_device, block->data(), from.data(), 24);
+  // The first two of each three.
+  gpu::copy_rows(device_, gpu::Direction::to_host, {to.data(), 8, block->data(), 12, 8, 2});
+  EXPECT_EQ(to, (std::vector<int32_t>{1, 2, 4, 5}));
+}
+
+TEST_F(GpuMemory, IsCountedByPurposeApartFromTheHosts) {
+  const auto in_use = [](Device::Kind kind) {
+    return memory_use(kind)[static_cast<size_t>(Purpose::cache)].bytes;
+  };
+  const int64_t host = in_use(Device::Kind::cpu), before = in_use(Device::Kind::gpu);
+  const auto block = Storage::allocate(device_, 1 << 20, Purpose::cache);
+  EXPECT_EQ(in_use(Device::Kind::gpu) - before, 1 << 20);
+  EXPECT_EQ(in_use(Device::Kind::cpu), host);
+}
+
+TEST_F(GpuMemory, SaysWhatDidNotFitAndGoesOn) {
+  const auto weights = Storage::allocate(device_, 3 << 20, Purpose::weights);
+  try {
+    Storage::allocate(device_, int64_t{1} << 50, Purpose::activations);
+    FAIL() << "a pebibyte fitted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::device);
+    const std::string text = error.what();
+    EXPECT_NE(text.find("out of memory on gpu:0: 1048576.00 GiB for activations"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("for weights"), std::string::npos) << text;
+  }
+  const auto after = Storage::allocate(device_, 1 << 20, Purpose::activations);
+  gpu::fill_bytes(device_, after->data(), 7, 1 << 20);
+  gpu::synchronize(device_);
+}
+
+}  // namespace
+}  // namespace tephra

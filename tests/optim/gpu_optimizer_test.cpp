@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A few optimizer steps on a GPU against the same on the CPU. Skipped where there is none.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tephra/device/gpu/runtime.h"
+#include "tephra/optim/optimizer.h"
+
+namespace tephra {
+namespace {
+
+std::vector<ParameterSpec> gpu_specs() {
+  return {{"tall", {40, 24}, ParameterKind::matrix, 0, 0.5},
+          {"wide", {24, 70}, ParameterKind::matrix, 0, 0.5},
+          {"experts", {3, 32, 16}, ParameterKind::experts, 0, 0.5},
+          {"table", {50, 8}, ParameterKind::embedding, 0, 0.5},
+          {"scale", {17}, ParameterKind::vector, 1, 0.1}};
+}
+
+// The values after some steps with fixed gradients.
+Tensors train_on(Device device, DType dtype, bool bf16_products) {
+  ParameterStore store(gpu_specs(), dtype, device, true);
+  for (size_t i = 0; i < store.specs().size(); ++i) {
+    const Tensor drawn(store.specs()[i].shape, dtype);
+    initialise(store.specs()[i], 1, drawn);
+    copy_into(store.at(i), drawn);
+  }
+  OptimizerOptions options;
+  options.muon.newton_schulz.bf16 = bf16_products;
+  Optimizer optimizer(store, assign_rules(store.specs()), options);
+  for (uint32_t step = 0; step < 4; ++step) {
+    store.clear_gradients();
+    for (size_t i = 0; i < store.specs().size(); ++i) {
+      const Tensor g(store.specs()[i].shape, DType::f32);
+      fill_normal(g, {3, static_cast<uint32_t>(i), step}, 0, 0.3);
+      GradSink({store.at(i).variable()}).give(0, to_device(g, device));
+    }
+    EXPECT_TRUE(optimizer.step(1e-2).applied);
+  }
+  Tensors values;
+  for (size_t i = 0; i < store.specs().size(); ++i) {
+    values.push_back(to_device(clone(store.at(i)), kCpu));
+  }
+  return values;
+}
+
+// The distance of the updates, as a share of their size.
+void expect_close_updates(const Tensors& got, const Tensors& want, double bound) {
+  const Tensors start = [] {
+    Tensors values;
+    for (const ParameterSpec& spec : gpu_specs()) {
+      values.emplace_back(spec.shape, DType::f32);
+      initialise(spec, 1, values.back());
+    }
+    return values;
+  }();
+  for (size_t k = 0; k < got.size(); ++k) {
+    double distance = 0, size = 0;
+    for (int64_t i = 0; i < got[k].numel(); ++i) {
+      distance += std::pow(got[k].at(i) - want[k].at(i), 2);
+      size += std::pow(want[k].at(i) - start[k].at(i), 2);
+    }
+    EXPECT_GT(size, 0) << gpu_specs()[k].name;
+    EXPECT_LT(std::sqrt(distance / size), bound) << gpu_specs()[k].name;
+  }
+}
+
+class GpuOptimizer : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
+  }
+  Device gpu_{Device::Kind::gpu, 0};
+};
+
+TEST_F(GpuOptimizer, UpdatesAsTheCpuDoes) {
+  expect_close_updates(train_on(gpu_, DType::f32, false), train_on(kCpu, DType::f32, false), 1e-4);
+}
+
+TEST_F(GpuOptimizer, RoundsNewtonSchulzToBf16AsTheCpuDoes) {
+  expect_close_updates(train_on(gpu_, DType::f32, true), train_on(kCpu, DType::f32, true), 2e-2);
+}
+
+TEST_F(GpuOptimizer, GivesTheSameBitsEveryTime) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensors a = train_on(gpu_, dtype, true), b = train_on(gpu_, dtype, true);
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(same_bits(a[i], b[i])) << gpu_specs()[i].name;
+  }
+}
+
+}  // namespace
+}  // namespace tephra
