@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/retrieve/memory/turn_index.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tephra/retrieve/memory/stem.h"
+#include "tephra/retrieve/words.h"
+
+namespace tephra {
+namespace {
+
+constexpr double kSaturation = 1.2;    // BM25's k1
+constexpr double kLengthShare = 0.5;   // and b: turns are short, long ones say more
+constexpr double kBesideBefore = 0.4;  // of the score of the turn before: it may be the question
+constexpr double kBesideAfter = 0.2;
+constexpr double kSpeakerShare = 2;  // of the scores of those who are asked about
+
+template <class Use>
+uint64_t for_each_stem(std::string_view text, Use use) {
+  uint64_t words = 0;
+  WordReader reader(text);
+  for (Word word; reader.next(word);) {
+    if (is_stop_word(word.hash)) continue;
+    ++words;
+    use(word_hash(stem(word.text)));
+  }
+  return words;
+}
+
+// What a turn and its neighbours say, more for the one who is asked about; the best k.
+std::vector<ScoredRow> best_rows(const TurnTable& table, const RowSet& rows,
+                                 const std::vector<float>& own, const TurnSearch& search) {
+  const auto speaker = search.speaker.empty() ? std::nullopt : table.find_speaker(search.speaker);
+  const auto better = [](const ScoredRow& a, const ScoredRow& b) {
+    return a.score != b.score ? a.score > b.score : a.row < b.row;
+  };
+  std::vector<ScoredRow> best;  // a heap with the worst on top
+  const auto k = static_cast<size_t>(search.k);
+  size_t at = 0;
+  for (const RowRange& range : rows) {
+    for (int64_t row = range.begin; row < range.end; ++row, ++at) {
+      const float before = row > range.begin ? own[at - 1] : 0.0f;
+      const float after = row + 1 < range.end ? own[at + 1] : 0.0f;
+      if (own[at] == 0 && before == 0 && after == 0) continue;
+      double score = own[at];
+      if (before > 0 && table.session(row - 1) == table.session(row)) {
+        score += kBesideBefore * static_cast<double>(before);
+      }
+      if (after > 0 && table.session(row + 1) == table.session(row)) {
+        score += kBesideAfter * static_cast<double>(after);
+      }
+      if (speaker && table.speaker(row) == *speaker) score *= kSpeakerShare;
+      const ScoredRow found{row, score};
+      if (score <= 0 || (best.size() == k && !better(found, best.front()))) continue;
+      if (best.size() == k) {
+        std::pop_heap(best.begin(), best.end(), better);
+        best.pop_back();
+      }
+      best.push_back(found);
+      std::push_heap(best.begin(), best.end(), better);
+    }
+  }
+  std::sort(best.begin(), best.end(), better);
+  return best;
+}
+
+double idf(double rows, double with_term) {
+  return std::log(1 + (rows - with_term + 0.5) / (with_term + 0.5));
+}
+
+}  // namespace
+
+// How often each term occurs in each row that holds it, in the order of rows.
+struct TurnIndex::Found {
+  std::vector<std::vector<Posting>> terms;
+  std::vector<uint32_t> lengths;  // of the rows of the set, in order
+  uint64_t words = 0;
+};
+
+void TurnIndex::build(const TurnTable& table) {
+  std::unordered_map<uint64_t, uint32_t> counts;
+  for (int64_t row = rows(); row < table.rows(); ++row) {
+    counts.clear();
+    const uint64_t words = for_each_stem(table.text(row), [&](uint64_t hash) { ++counts[hash]; });
+    for (const auto& [hash, count] : counts) {
+      const auto [id, is_new] = ids_.try_emplace(hash, static_cast<uint32_t>(postings_.size()));
+      if (is_new) postings_.emplace_back();
+      postings_[id->second].push_back({static_cast<uint32_t>(row), count});
+    }
+    length_sums_.push_back(length_sums_.back() + words);
+  }
+}
+
+TurnIndex::Found TurnIndex::read(const TurnTable& table, const RowSet& rows,
+                                 const std::vector<std::string>& terms) const {
+  Found found;
+  found.terms.resize(terms.size());
+  std::vector<uint64_t> hashes;
+  for (const std::string& term : terms) hashes.push_back(word_hash(term));
+  std::vector<uint32_t> counts(terms.size());
+  for (const RowRange& range : rows) {
+    for (int64_t row = range.begin; row < range.end; ++row) {
+      std::fill(counts.begin(), counts.end(), 0);
+      const uint64_t words = for_each_stem(table.text(row), [&](uint64_t hash) {
+        for (size_t t = 0; t < hashes.size(); ++t) counts[t] += hashes[t] == hash ? 1 : 0;
+      });
+      for (size_t t = 0; t < counts.size(); ++t) {
+        if (counts[t] > 0) found.terms[t].push_back({static_cast<uint32_t>(row), counts[t]});
+      }
+      found.lengths.push_back(static_cast<uint32_t>(words));
+      found.words += words;
+    }
+  }
+  return found;
+}
+
+TurnIndex::Found TurnIndex::look_up(const RowSet& rows,
+                                    const std::vector<std::string>& terms) const {
+  Found found;
+  found.terms.resize(terms.size());
+  for (const RowRange& range : rows) {
+    const auto begin = static_cast<size_t>(range.begin), end = static_cast<size_t>(range.end);
+    found.words += length_sums_[end] - length_sums_[begin];
+    for (size_t t = 0; t < terms.size(); ++t) {
+      const auto id = ids_.find(word_hash(terms[t]));
+      if (id == ids_.end()) continue;
+      const std::vector<Posting>& list = postings_[id->second];
+      const auto before = [](const Posting& p, int64_t row) { return p.row < row; };
+      const auto first = std::lower_bound(list.begin(), list.end(), range.begin, before);
+      const auto last = std::lower_bound(first, list.end(), range.end, before);
+      found.terms[t].insert(found.terms[t].end(), first, last);
+    }
+  }
+  return found;
+}
+
+TurnIndex::Found TurnIndex::found(const TurnTable& table, const RowSet& rows,
+                                  const std::vector<std::string>& terms, int64_t read_rows) {
+  if (row_count(rows) <= read_rows) return read(table, rows, terms);
+  build(table);
+  return look_up(rows, terms);
+}
+
+int64_t TurnIndex::rows_with(const TurnTable& table, const RowSet& rows,
+                             const std::vector<std::string>& terms) {
+  int64_t count = 0;
+  for (const std::vector<Posting>& list : found(table, rows, terms, kReadRows).terms) {
+    count += static_cast<int64_t>(list.size());
+  }
+  return count;
+}
+
+std::vector<ScoredRow> TurnIndex::search(const TurnTable& table, const RowSet& rows,
+                                         const TurnSearch& search, int64_t read_rows) {
+  const int64_t count = row_count(rows);
+  if (count == 0 || search.terms.empty() || search.k <= 0) return {};
+  const bool indexed = count > read_rows;
+  const Found hits = found(table, rows, search.terms, read_rows);
+
+  // Places within the set, so that few rows of a large memory cost little.
+  std::vector<int64_t> starts;
+  int64_t total = 0;
+  for (const RowRange& r : rows) {
+    starts.push_back(total);
+    total += r.size();
+  }
+  size_t at = 0;
+  const auto place = [&](int64_t row) {
+    while (row >= rows[at].end) ++at;
+    return static_cast<size_t>(starts[at] + row - rows[at].begin);
+  };
+  const double mean = std::max(1.0, static_cast<double>(hits.words) / static_cast<double>(count));
+  const auto length = [&](int64_t row, size_t where) {
+    if (!indexed) return static_cast<double>(hits.lengths[where]);
+    const auto i = static_cast<size_t>(row);
+    return static_cast<double>(length_sums_[i + 1] - length_sums_[i]);
+  };
+
+  std::vector<float> scores(static_cast<size_t>(count), 0.0f);
+  for (const std::vector<Posting>& list : hits.terms) {
+    const double weight = idf(static_cast<double>(count), static_cast<double>(list.size()));
+    at = 0;
+    for (const Posting& p : list) {
+      const size_t where = place(p.row);
+      const double n = p.count;
+      const double norm =
+          kSaturation * (1 - kLengthShare + kLengthShare * length(p.row, where) / mean);
+      scores[where] += static_cast<float>(weight * n * (kSaturation + 1) / (n + norm));
+    }
+  }
+  return best_rows(table, rows, scores, search);
+}
+
+}  // namespace tephra
