@@ -4,6 +4,7 @@
 
 namespace tephra {
 
+Command bench_memory_command();
 Command bench_ops_command();
 Command bench_optimizer_command();
 Command bench_tokenizer_command();
@@ -18,6 +19,10 @@ Command data_tokenize_command();
 Command doctor_command();
 Command eval_command();
 Command generate_command();
+Command memory_add_command();
+Command memory_check_command();
+Command memory_query_command();
+Command memory_tool_command();
 Command report_command();
 Command tokenizer_check_command();
 Command tokenizer_decode_command();
@@ -53,11 +58,16 @@ std::vector<Command> all_commands() {
       grouped("Text", tokenizer_decode_command()),
       grouped("Text", tokenizer_check_command()),
       grouped("Text", tokenizer_train_command()),
+      grouped("Memory", memory_add_command()),
+      grouped("Memory", memory_query_command()),
+      grouped("Memory", memory_check_command()),
+      grouped("Memory", memory_tool_command()),
       grouped("This machine", doctor_command()),
       grouped("This machine", bench_ops_command()),
       grouped("This machine", bench_optimizer_command()),
       grouped("This machine", bench_tokenizer_command()),
       grouped("This machine", bench_train_command()),
+      grouped("This machine", bench_memory_command()),
   };
 }
 
