@@ -203,7 +203,6 @@ class Assembler {
   // One phrase from atom i on; returns the atom after it.
   size_t take(size_t i, std::vector<TimePhrase>& phrases) {
     std::vector<TimePhrase> parts;
-    std::vector<bool> ranged;
     const size_t first = i;
     size_t last = i;
     parts.push_back({.first = atoms_[i].ref});
