@@ -34,18 +34,22 @@ struct Findings {
   Machine machine;
   int threads;
   std::optional<Ceilings> ceilings;
-  std::string source;  // of the ceilings
+  std::string source;               // of the ceilings
+  std::vector<gpu::Ceilings> gpus;  // measured now, one each
 };
 
 Findings examine(const Options& o) {
   require(!(o.measure && o.no_measure), "--measure and --no-measure exclude each other");
-  Findings f{this_machine(), num_threads(), {}, "not measured"};
+  Findings f{this_machine(), num_threads(), {}, "not measured", {}};
   if (!o.measure) f.ceilings = load_ceilings(f.machine.cpu, f.threads);
   if (f.ceilings) f.source = "kept from an earlier run";
   if (!f.ceilings && !o.no_measure) {
     log_info("measuring this machine's ceilings, some seconds");
     f.ceilings = measure_ceilings(kMeasureSeconds);
     f.source = "measured now";
+    for (int i = 0; i < static_cast<int>(gpu::status().devices.size()); ++i) {
+      f.gpus.push_back(gpu::measure_ceilings({Device::Kind::gpu, i}));
+    }
     if (const auto path = save_ceilings(f.machine.cpu, f.threads, *f.ceilings)) {
       log_info("kept in {}", path->string());
     }
@@ -135,6 +139,13 @@ Json to_json(const Findings& f) {
   for (const auto& [name, version] : libraries()) json["libraries"][name] = version;
   json["ceilings_source"] = f.source;
   json["ceilings"] = f.ceilings ? to_json(*f.ceilings) : Json();
+  json["gpu_ceilings"] = Json::Array{};
+  for (const gpu::Ceilings& c : f.gpus) {
+    Json row;
+    row["gemm_flops_per_second"] = c.gemm_flops_per_second;
+    row["copy_bytes_per_second"] = c.copy_bytes_per_second;
+    json["gpu_ceilings"].push_back(row);
+  }
   return json;
 }
 
@@ -176,6 +187,15 @@ void add_ceilings(Table& table, const Findings& f) {
   }
 }
 
+void add_gpu_ceilings(Table& table, const Findings& f) {
+  for (size_t i = 0; i < f.gpus.size(); ++i) {
+    table.add({format("  gpu:{} matrix product", i),
+               format("{:.0f} TFLOP/s bf16", f.gpus[i].gemm_flops_per_second / 1e12)});
+    table.add({format("  gpu:{} memory 1r 1w", i),
+               format("{:.0f} GB/s", f.gpus[i].copy_bytes_per_second / 1e9)});
+  }
+}
+
 int run(const Options& o) {
   const Findings f = examine(o);
   if (o.json) {
@@ -187,6 +207,7 @@ int run(const Options& o) {
   for (const auto& [name, version] : libraries()) table.add({name, version});
   table.add({"tephra", TEPHRA_VERSION});
   add_ceilings(table, f);
+  add_gpu_ceilings(table, f);
   table.print();
   return 0;
 }

@@ -13,6 +13,7 @@
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/machine_file.h"
+#include "tephra/device/gpu/runtime.h"
 #include "tephra/device/machine.h"
 #include "tephra/device/memory.h"
 #include "tephra/models/checkpoint.h"
@@ -49,9 +50,10 @@ void describe(Flags& flags, Options& o) {
   flags.example("tephra train my.toml --init-from ZAYA1-8B --plan");
 }
 
-// The peak that MFU is a share of: what `tephra doctor` measured on this machine, else the best of
-// a few products now.
-double gemm_flops() {
+// The peak that MFU is a share of: a GPU's is measured now; the CPU's is what `tephra doctor`
+// measured on this machine, else the best of a few products now.
+double gemm_flops(Device device) {
+  if (device.kind == Device::Kind::gpu) return gpu::measure_ceilings(device).gemm_flops_per_second;
   const Machine machine = this_machine();
   if (const auto known = load_ceilings(machine.cpu, num_threads())) return known->gemm_gflops * 1e9;
   constexpr double kSeconds = 0.1;
@@ -185,7 +187,7 @@ int run(const Options& o) {
                    .model = make_model(p, o),
                    .data = std::make_unique<StepData>(p.config, phases, p.tokens, vocabulary),
                    .run_dir = run_dir,
-                   .gemm_flops = gemm_flops(),
+                   .gemm_flops = gemm_flops(parse_device(o.device)),
                    .try_steps = o.dry_run ? 2 : 0});
   const int64_t done = o.resume == "auto" ? trainer.resume() : trainer.start_afresh();
   write_run_files(run_dir, config_text, p.model_config);

@@ -74,6 +74,13 @@ void fill_bytes(Device device, void* to, int value, int64_t bytes);
 // Waits for all work. Throws Fault::device when any of it has failed.
 void synchronize(Device device);
 
+struct Ceilings {
+  double gemm_flops_per_second = 0;  // bf16, 8192 x 8192 x 8192, on random numbers
+  double copy_bytes_per_second = 0;  // bytes read and bytes written
+};
+// A fifth of a second.
+Ceilings measure_ceilings(Device device);
+
 // Kernel-by-kernel times: while on, every launch is timed by events on the stream.
 struct KernelTime {
   std::string name;
