@@ -37,7 +37,7 @@ struct Options {
   std::optional<std::string> out;
   int64_t batch = 128;
   std::string dtype = "f32";
-  std::string device = "cpu";
+  std::string device = "auto";
   bool json = false;
 };
 

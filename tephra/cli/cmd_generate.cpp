@@ -27,7 +27,7 @@ struct Options {
   int64_t seed = 0;
   bool ignore_eos = false;
   std::string dtype = "f32";
-  std::string device = "cpu";
+  std::string device = "auto";
   bool json = false;
 };
 

@@ -29,7 +29,7 @@ struct Options {
   std::string config;
   std::vector<std::string> set;
   std::optional<std::string> out, init_from;
-  std::string resume = "auto", device = "cpu";
+  std::string resume = "auto", device = "auto";
   bool plan = false, dry_run = false, reference = false;
 };
 

@@ -20,7 +20,7 @@ struct Options {
   int64_t tokens = 48;
   int64_t seed = 1;
   std::string dtype = "f32";
-  std::string device = "cpu";
+  std::string device = "auto";
   bool json = false;
 };
 
@@ -100,20 +100,25 @@ void print_table(const VerifyReport& report) {
   if (report.pass()) std::printf("all %zu checks passed\n", report.checks.size());
 }
 
+// GPUs do not compute in f64.
+Device device_of(const Options& o) {
+  return o.device == "auto" && o.dtype == "f64" ? kCpu : parse_device(o.device);
+}
+
 VerifyReport verify_layer(const SafetensorsFile& golden, const Options& o) {
   require(!o.model && !o.self_check && !o.optimizer,
           "{} is of one attention layer and holds its weights; leave out --model, --self-check and "
           "--optimizer",
           golden.path().string());
-  return verify_attention(golden, *parse_dtype(o.dtype), parse_device(o.device));
+  return verify_attention(golden, *parse_dtype(o.dtype), device_of(o));
 }
 
 VerifyReport verify_model(const std::optional<SafetensorsFile>& golden, const Options& o) {
   require(o.model.has_value(), "expected --model DIR, got none");
   const DType dtype = *parse_dtype(o.dtype);
-  const auto model = load_model(*o.model, {.dtype = dtype,
-                                           .device = parse_device(o.device),
-                                           .with_gradients = golden && dtype != DType::bf16});
+  const auto model = load_model(
+      *o.model,
+      {.dtype = dtype, .device = device_of(o), .with_gradients = golden && dtype != DType::bf16});
   VerifyReport report;
   if (golden) report = verify_file(*model, *golden, o);
   if (o.self_check) {
