@@ -7,6 +7,7 @@
 #include "tephra/cli/command.h"
 #include "tephra/cli/machine_file.h"
 #include "tephra/cli/output.h"
+#include "tephra/device/fma_peak.h"
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/device/machine.h"
 
@@ -137,6 +138,12 @@ Json to_json(const Findings& f) {
   json["version"] = TEPHRA_VERSION;
   json["threads"] = f.threads;
   for (const auto& [name, version] : libraries()) json["libraries"][name] = version;
+  const FmaPeak fma = fma_peak(f.threads);
+  json["fma_peak"]["gflops"] = fma.gflops();
+  json["fma_peak"]["cores"] = fma.cores;
+  json["fma_peak"]["flops_per_cycle"] = fma.flops_per_cycle;
+  json["fma_peak"]["ghz"] = fma.ghz;
+  json["fma_peak"]["clock_measured"] = fma.clock_measured;
   json["ceilings_source"] = f.source;
   json["ceilings"] = f.ceilings ? to_json(*f.ceilings) : Json();
   json["gpu_ceilings"] = Json::Array{};
@@ -171,7 +178,14 @@ void add_machine(Table& table, const Findings& f) {
   add_gpus(table, m);
 }
 
+std::string fma_text(int threads) {
+  const FmaPeak fma = fma_peak(threads);
+  if (fma.flops_per_cycle == 0) return fma.text();
+  return format("{:.0f} GFLOP/s f32: {}", fma.gflops(), fma.text());
+}
+
 void add_ceilings(Table& table, const Findings& f) {
+  table.add({"multiply-adds", fma_text(f.threads)});
   table.add({"ceilings", f.source});
   if (!f.ceilings) return;
   const Ceilings& c = *f.ceilings;

@@ -9,12 +9,16 @@
 #include "tephra/base/error.h"
 #include "tephra/device/device.h"
 #include "tephra/device/gpu/runtime.h"
+#include "tephra/device/kernel_times.h"
 
 namespace tephra {
 
 template <class Kernel>
 void launch(Device device, std::string_view name, const Kernel& kernel) {
-  if (device.kind == Device::Kind::cpu) return kernel.on_cpu();
+  if (device.kind == Device::Kind::cpu) {
+    const KernelTimer timer(name);
+    return kernel.on_cpu();
+  }
 #if TEPHRA_GPU
   if constexpr (requires(gpu::Stream & s) { kernel.on_gpu(s); }) {
     gpu::Stream& stream = gpu::stream(device);

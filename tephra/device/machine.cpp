@@ -65,6 +65,17 @@ std::vector<int> usable_cores() {
   return cores;
 }
 
+// Where the system does not say, every one counts.
+int physical_cores(const std::vector<int>& cores) {
+  std::set<std::string> distinct;
+  for (const int core : cores) {
+    const fs::path topology = format("/sys/devices/system/cpu/cpu{}/topology", core);
+    const std::string siblings = first_line(topology / "thread_siblings_list");
+    distinct.insert(siblings.empty() ? format("{}", core) : siblings);
+  }
+  return static_cast<int>(distinct.size());
+}
+
 std::vector<std::string> instruction_sets() {
   const std::string flags = proc_value("/proc/cpuinfo", "flags");
   std::istringstream stream(flags);
@@ -123,6 +134,7 @@ Machine this_machine() {
   m.instruction_sets = instruction_sets();
   m.cores_online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   m.cores = cores.empty() ? m.cores_online : static_cast<int>(cores.size());
+  m.physical_cores = cores.empty() ? m.cores : physical_cores(cores);
   m.caches = caches(cores);
   m.memory_bytes = bytes_of(proc_value("/proc/meminfo", "MemTotal"));
   m.memory_available_bytes = bytes_of(proc_value("/proc/meminfo", "MemAvailable"));

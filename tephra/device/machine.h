@@ -21,6 +21,7 @@ struct Machine {
   std::vector<std::string> instruction_sets;  // the ones that matter to us, as Linux names them
   int cores = 0;                              // that this process may use
   int cores_online = 0;
+  int physical_cores = 0;  // among the usable ones: threads of one core share its units
   std::vector<Cache> caches;
   int64_t memory_bytes = 0;
   int64_t memory_available_bytes = 0;
