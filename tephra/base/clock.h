@@ -13,6 +13,9 @@ inline double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Since this process began, to a hundredth.
+double process_seconds();
+
 inline double seconds_of(FunctionRef<void()> work) {
   const double begin = steady_seconds();
   work();

@@ -13,6 +13,7 @@
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/machine_file.h"
+#include "tephra/device/fma_peak.h"
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/device/machine.h"
 #include "tephra/device/memory.h"
@@ -69,6 +70,14 @@ double gemm_flops(Device device) {
         "on an idle one");
   }
   return best;
+}
+
+// A GPU's datasheet is not known here.
+Peaks peaks(Device device) {
+  if (device.kind != Device::Kind::cpu) return {.gemm = gemm_flops(device)};
+  const FmaPeak fma = fma_peak(num_threads());
+  return {
+      .gemm = gemm_flops(device), .datasheet = fma.gflops() * 1e9, .datasheet_text = fma.text()};
 }
 
 struct Prepared {
@@ -131,12 +140,15 @@ std::unique_ptr<Model> make_model(const Prepared& p, const Options& o) {
   return model;
 }
 
-void report(const TrainSummary& s, const Path& run_dir) {
+void report(const TrainSummary& s, const Peaks& peaks, const Path& run_dir) {
   std::string text =
       format("done: {} steps in {}, loss {:.4f}", s.steps, human_seconds(s.seconds), s.loss);
   if (s.validation_loss) text += format(", held out {:.4f}", *s.validation_loss);
   if (s.skipped > 0) text += format(", {} bad steps", s.skipped);
   log_info("{}; {}", text, run_dir.string());
+  if (s.steps == 0) return;
+  log_info("{}", waits_text(s.speed, s.checkpoints.saved));
+  log_info("{}", mfu_text(s.speed, peaks));
 }
 
 // The folder of a dry run, which leaves nothing.
@@ -181,13 +193,14 @@ int run(const Options& o) {
 
   install_signal_handlers();
   const std::string config_text = dump_config(p.config);
+  const Peaks known = peaks(parse_device(o.device));
   const int64_t vocabulary = p.model_config.find("vocab_size")->integer();
   Trainer trainer({.config = p.config,
                    .model_config = p.model_config,
                    .model = make_model(p, o),
                    .data = std::make_unique<StepData>(p.config, phases, p.tokens, vocabulary),
                    .run_dir = run_dir,
-                   .gemm_flops = gemm_flops(parse_device(o.device)),
+                   .peaks = known,
                    .try_steps = o.dry_run ? 2 : 0});
   const int64_t done = o.resume == "auto" ? trainer.resume() : trainer.start_afresh();
   write_run_files(run_dir, config_text, p.model_config);
@@ -203,7 +216,7 @@ int run(const Options& o) {
              human_bytes(memory_use(parse_device(o.device).kind)[kNumPurposes].peak_bytes));
     return 0;
   }
-  report(summary, run_dir);
+  report(summary, known, run_dir);
   return 0;
 }
 

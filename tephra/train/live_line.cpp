@@ -15,6 +15,16 @@ namespace {
 constexpr double kLiveInterval = 0.1;
 constexpr double kPlainInterval = 10;
 
+// Of the measured peak, then of the datasheet's.
+std::string mfu_part(const Mfu& m) {
+  if (m.model <= 0) return "";
+  if (m.model_datasheet <= 0) {
+    return format("  MFU {:.0f} % (6N {:.0f} %)", 100 * m.model, 100 * m.six_n);
+  }
+  return format("  MFU {:.0f}|{:.0f} % (6N {:.0f}|{:.0f} %)", 100 * m.model,
+                100 * m.model_datasheet, 100 * m.six_n, 100 * m.six_n_datasheet);
+}
+
 }  // namespace
 
 std::string live_text(const LiveState& s) {
@@ -22,7 +32,7 @@ std::string live_text(const LiveState& s) {
   if (!s.phase.empty()) text += tephra::format(" {}", s.phase);
   text += format("  loss {:.4f} ({:.4f})  lr {:.2e}  {} tokens/s", s.loss, s.smooth_loss, s.lr,
                  human_count(std::llround(s.tokens_per_second)));
-  if (s.mfu > 0) text += format("  MFU {:.0f} % (6N: {:.0f} %)", 100 * s.mfu, 100 * s.mfu_6n);
+  text += mfu_part(s.mfu);
   text += format("  {}  {} left", human_bytes(s.memory_bytes), human_seconds(s.eta_seconds));
   return text;
 }

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "tephra/train/run_speed.h"
+
 namespace tephra {
 
 struct LiveState {
@@ -15,7 +17,7 @@ struct LiveState {
   double smooth_loss = 0;
   double lr = 0;
   double tokens_per_second = 0;
-  double mfu = 0, mfu_6n = 0;  // shares of the measured peak; 0: not known
+  Mfu mfu;
   int64_t memory_bytes = 0;
   double eta_seconds = 0;
 };

@@ -86,6 +86,17 @@ double least(const RunMetrics& metrics, const std::string& name) {
   return result;
 }
 
+// Runs of before these were written have none.
+void add_waits(const RunMetrics& metrics, std::vector<Tile>& tiles) {
+  const double wall = metrics.sum("timing.wall");
+  if (wall <= 0) return;
+  const auto share = [&](const char* name) { return 100 * metrics.sum(name) / wall; };
+  tiles.push_back({format("{:.2f}%", share("timing.data_wait")), "of the time waiting for data"});
+  tiles.push_back({format("{:.2f}%", share("timing.checkpoint_pause")), "paused by checkpoints"});
+  const double first = metrics.last("timing.first_step");
+  if (std::isfinite(first)) tiles.push_back({format("{:.2f} s", first), "start to first step"});
+}
+
 std::vector<Tile> tiles_of(const RunMetrics& metrics) {
   std::vector<Tile> tiles = {{human_count(metrics.last_step()), "last step"}};
   const auto add = [&](double value, const std::string& text, const char* label) {
@@ -99,7 +110,10 @@ std::vector<Tile> tiles_of(const RunMetrics& metrics) {
   const double speed = recent(metrics, "timing.tokens_per_second");
   add(speed, short_number(speed), "tokens a second");
   const double mfu = recent(metrics, "timing.mfu_model");
-  add(mfu, format("{:.1f}%", 100 * mfu), "MFU, model FLOPs");
+  add(mfu, format("{:.1f}%", 100 * mfu), "MFU of the measured peak");
+  const double theory = recent(metrics, "timing.mfu_model_datasheet");
+  if (theory > 0) add(theory, format("{:.1f}%", 100 * theory), "MFU of the datasheet's peak");
+  add_waits(metrics, tiles);
   if (metrics.seconds() > 0) tiles.push_back({human_seconds(metrics.seconds()), "time in steps"});
   if (metrics.num_skipped() > 0) {
     tiles.push_back({human_count(metrics.num_skipped()), "skipped steps"});

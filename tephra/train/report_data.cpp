@@ -100,7 +100,7 @@ class Charts {
 
  private:
   const RunMetrics& metrics_;
-  std::set<std::string> shown_ = {"tokens", "elapsed"};
+  std::set<std::string> shown_ = {"tokens", "elapsed", "timing.wall", "timing.first_step"};
 };
 
 Json training_charts(Charts& charts) {
@@ -131,12 +131,15 @@ Json speed_charts(Charts& charts) {
                     .lines = {{"timing.tokens_per_second", "tokens/s", true}},
                     .zero = true});
   charts.add(json, {.title = "MFU",
-                    .lines = {{"timing.mfu_model", "model FLOPs", true},
-                              {"timing.mfu_6n", "6 x active parameters", true}},
+                    .lines = {{"timing.mfu_model", "model FLOPs, measured peak", true},
+                              {"timing.mfu_6n", "6 x active parameters, measured peak", true},
+                              {"timing.mfu_model_datasheet", "model FLOPs, datasheet", true},
+                              {"timing.mfu_6n_datasheet", "6 x active, datasheet", true}},
                     .zero = true,
                     .percent = true});
   charts.add(json, {.title = "Seconds of a step",
                     .lines = {{"timing.seconds", "in all", true},
+                              {"timing.optimizer", "optimizer", true},
                               {"timing.data_wait", "waiting for data"},
                               {"timing.checkpoint_pause", "checkpoint pause"}},
                     .zero = true,

@@ -155,6 +155,7 @@ void RunMetrics::add_scalar(const std::string& name, int64_t step, double value)
   }
   scalars_[found->second].second.add(step, ValueRange(value));
   last_[name] = value;
+  sums_[name] += value;
 }
 
 void RunMetrics::add_entropy(const Json& value, int64_t step) {
@@ -223,6 +224,11 @@ void RunMetrics::add_evaluation(const Json& value, int64_t step) {
 const RunMetrics::Series* RunMetrics::scalar(const std::string& name) const {
   const auto found = scalar_index_.find(name);
   return found == scalar_index_.end() ? nullptr : &scalars_[found->second].second;
+}
+
+double RunMetrics::sum(const std::string& name) const {
+  const auto found = sums_.find(name);
+  return found == sums_.end() ? 0 : found->second;
 }
 
 double RunMetrics::last(const std::string& name) const {

@@ -39,6 +39,7 @@ class RunMetrics {
   const std::vector<std::pair<std::string, Series>>& scalars() const { return scalars_; }
   const Series* scalar(const std::string& name) const;
   double last(const std::string& name) const;  // NaN when there is none
+  double sum(const std::string& name) const;   // over all lines; 0 when there is none
 
   const Buckets<VectorSums>& entropy() const { return entropy_; }
   std::vector<std::vector<double>> load() const;  // layer, expert: share x experts, 1 is even
@@ -64,7 +65,7 @@ class RunMetrics {
 
   std::vector<std::pair<std::string, Series>> scalars_;
   std::map<std::string, size_t> scalar_index_;
-  std::map<std::string, double> last_;
+  std::map<std::string, double> last_, sums_;
   Buckets<VectorSums> entropy_{kColumns};
   std::deque<std::vector<std::vector<double>>> loads_;
   std::map<std::string, Series> accuracy_;

@@ -13,25 +13,6 @@
 namespace tephra {
 namespace {
 
-OptimizerOptions optimizer_options(const OptimizerSettings& s) {
-  OptimizerOptions o;
-  o.adamw = {.beta1 = s.adamw_beta1, .beta2 = s.adamw_beta2, .eps = s.adamw_eps};
-  o.muon.momentum = s.muon_momentum;
-  o.muon.nesterov = s.muon_nesterov;
-  o.muon.scale = s.muon_scale;
-  o.muon.newton_schulz.steps = static_cast<int>(s.newton_schulz_steps);
-  o.muon.newton_schulz.bf16 = s.newton_schulz_dtype == "bf16";
-  o.weight_decay = s.weight_decay;
-  o.clip_norm = s.clip_norm;
-  return o;
-}
-
-std::vector<ParameterRule> rules(Model& model, const OptimizerSettings& s) {
-  return assign_rules(
-      model.parameters().specs(),
-      {.matrices = s.matrices == "muon" ? UpdateRule::muon : UpdateRule::adamw, .overrides = {}});
-}
-
 BalanceController balance_controller(Model& model, const BalancingSettings& s) {
   std::vector<BalancedLayer> layers;
   for (const BalancedRouter& r : model.routers()) layers.push_back({r.name, r.biases, r.experts});
@@ -86,6 +67,26 @@ Json load_shares(const std::vector<std::vector<int64_t>>& counts) {
 
 }  // namespace
 
+OptimizerOptions optimizer_options(const OptimizerSettings& s) {
+  OptimizerOptions o;
+  o.adamw = {.beta1 = s.adamw_beta1, .beta2 = s.adamw_beta2, .eps = s.adamw_eps};
+  o.muon.momentum = s.muon_momentum;
+  o.muon.nesterov = s.muon_nesterov;
+  o.muon.scale = s.muon_scale;
+  o.muon.newton_schulz.steps = static_cast<int>(s.newton_schulz_steps);
+  o.muon.newton_schulz.bf16 = s.newton_schulz_dtype == "bf16";
+  o.weight_decay = s.weight_decay;
+  o.clip_norm = s.clip_norm;
+  return o;
+}
+
+std::vector<ParameterRule> optimizer_rules(const std::vector<ParameterSpec>& specs,
+                                           const OptimizerSettings& s) {
+  return assign_rules(
+      specs,
+      {.matrices = s.matrices == "muon" ? UpdateRule::muon : UpdateRule::adamw, .overrides = {}});
+}
+
 Recompute recompute_of(const std::vector<std::string>& names) {
   Recompute chosen;
   for (const std::string& name : names) {
@@ -103,9 +104,7 @@ struct Trainer::StepResult {
   GradientNorm norm;
   std::string bad;  // why the step was not applied; empty when it was
   std::vector<ExpertLoad> loads;
-  double seconds = 0;
-  double optimizer_seconds = 0;
-  double data_seconds = 0;
+  StepTimes times;
 };
 
 Trainer::Trainer(TrainParts parts)
@@ -113,11 +112,13 @@ Trainer::Trainer(TrainParts parts)
       config_text_(dump_config(parts_.config)),
       phases_(parts_.config.phases),
       recompute_(recompute_of(parts_.config.step.recompute)),
-      optimizer_(parts_.model->parameters(), rules(*parts_.model, parts_.config.optimizer),
+      optimizer_(parts_.model->parameters(),
+                 optimizer_rules(parts_.model->parameters().specs(), parts_.config.optimizer),
                  optimizer_options(parts_.config.optimizer)),
       balance_(balance_controller(*parts_.model, parts_.config.balancing)),
       guard_(parts_.config.guard),
-      lock_(parts_.run_dir) {}
+      lock_(parts_.run_dir),
+      speed_(parts_.peaks) {}
 
 Trainer::~Trainer() = default;
 
@@ -157,7 +158,7 @@ Trainer::StepResult Trainer::do_step(const StepInfo& info) {
   StepResult r;
   const double begin = steady_seconds();
   const std::vector<MicroBatch> parts = parts_.data->batch(info.step);
-  r.data_seconds = steady_seconds() - begin;
+  r.times.data = steady_seconds() - begin;
   r.gradients = accumulate_gradients(*parts_.model, parts, {.recompute = recompute_});
   const double computed = steady_seconds();
   r.norm = clip(optimizer_.sum_of_squares(), parts_.config.optimizer.clip_norm);
@@ -169,8 +170,8 @@ Trainer::StepResult Trainer::do_step(const StepInfo& info) {
   for (size_t l = 0; l < r.gradients.expert_counts.size(); ++l) {
     r.loads.push_back(expert_load(format("{}", l), r.gradients.expert_counts[l]));
   }
-  r.optimizer_seconds = steady_seconds() - computed;
-  r.seconds = steady_seconds() - begin;
+  r.times.optimizer = steady_seconds() - computed;
+  r.times.seconds = steady_seconds() - begin;
   return r;
 }
 
@@ -191,6 +192,7 @@ TrainSummary Trainer::run() {
   if (!dry) writer_->prepare(state().tensors());
   const int64_t end = dry ? std::min(phases_.steps(), step_ + parts_.try_steps) : phases_.steps();
 
+  speed_.begin();
   while (step_ < end) {
     const StepInfo info = phases_.at(step_);
     enter_phase(info.phase);
@@ -200,7 +202,9 @@ TrainSummary Trainer::run() {
     ++summary_.steps;
     log_step(info, result);
     const bool stop = interrupted();
-    if (!dry && (stop || due(parts_.config.checkpoints.every_steps, step_))) save(step_);
+    if (!dry && (stop || due(parts_.config.checkpoints.every_steps, step_))) {
+      save(step_, !stop);
+    }
     if (dry) stop_if_interrupted();
     if (stop) {
       writer_->wait();
@@ -209,7 +213,9 @@ TrainSummary Trainer::run() {
                   "run the same command again to go on");
     }
   }
+  speed_.end();
   writer_->wait();
+  summary_.speed = speed_.totals();
   summary_.seconds = steady_seconds() - begin;
   summary_.checkpoints = writer_->stats();
   return summary_;
@@ -219,8 +225,10 @@ bool Trainer::due(int64_t every, int64_t done) const {
   return done == phases_.steps() || (every > 0 && done % every == 0);
 }
 
-void Trainer::save(int64_t step) {
+void Trainer::save(int64_t step, bool regular) {
+  const double begin = steady_seconds();
   writer_->save(step, state().tensors(), state().save(config_text_, parts_.model_config));
+  speed_.add_pause(steady_seconds() - begin, regular);
 }
 
 // Whether the step counts as done (skipped); else the run has gone back.
@@ -284,16 +292,15 @@ void Trainer::log_step(const StepInfo& info, const StepResult& r) {
   if (std::isfinite(loss)) {
     smooth_loss_ = summary_.steps == 1 ? loss : 0.95 * smooth_loss_ + 0.05 * loss;
   }
+  const auto tokens = static_cast<double>(info.tokens());
+  const ModelFigures figures = figures_of(info.context);
+  speed_.add_step(
+      {.tokens = tokens,
+       .model_flops = tokens * figures.train_flops_per_token,
+       .six_n_flops = tokens * 6 * static_cast<double>(figures.active_without_embedding)},
+      r.times);
   const std::optional<double> validation = validate(info);
   if (validation) summary_.validation_loss = validation;
-
-  const auto tokens = static_cast<double>(info.tokens());
-  const double rate = tokens / r.seconds;
-  const ModelFigures figures = figures_of(info.context);
-  const double peak = parts_.gemm_flops;
-  const double mfu = peak > 0 ? rate * figures.train_flops_per_token / peak : 0;
-  const double mfu_6n =
-      peak > 0 ? rate * 6 * static_cast<double>(figures.active_without_embedding) / peak : 0;
   const int64_t memory =
       memory_use(parts_.model->parameters().device().kind)[kNumPurposes].peak_bytes;
 
@@ -314,19 +321,13 @@ void Trainer::log_step(const StepInfo& info, const StepResult& r) {
       row["load"] = load_shares(r.gradients.expert_counts);
     }
     if (validation) row["val_loss"] = *validation;
-    Json& timing = row["timing"];
-    timing["seconds"] = r.seconds;
-    timing["tokens_per_second"] = rate;
-    timing["mfu_model"] = mfu;
-    timing["mfu_6n"] = mfu_6n;
-    timing["optimizer"] = r.optimizer_seconds;
-    timing["data_wait"] = r.data_seconds;
-    timing["checkpoint_pause"] = writer_->stats().last_pause_seconds;
-    timing["memory_bytes"] = memory;
+    row["timing"] = speed_.line();
+    row["timing"]["memory_bytes"] = memory;
     metrics_->append(row);
     if (events_) events_->add(step_, scalars_of(row));
   }
 
+  const double rate = tokens / r.times.seconds;
   const double left = static_cast<double>(phases_.tokens() - info.tokens_before - info.tokens());
   live_.show({.step = step_,
               .steps = phases_.steps(),
@@ -335,8 +336,7 @@ void Trainer::log_step(const StepInfo& info, const StepResult& r) {
               .smooth_loss = smooth_loss_,
               .lr = info.lr,
               .tokens_per_second = rate,
-              .mfu = mfu,
-              .mfu_6n = mfu_6n,
+              .mfu = speed_.last(),
               .memory_bytes = memory,
               .eta_seconds = left / rate});
 }

@@ -11,6 +11,7 @@
 #include "tephra/train/event_file.h"
 #include "tephra/train/live_line.h"
 #include "tephra/train/metrics.h"
+#include "tephra/train/run_speed.h"
 #include "tephra/train/run_state.h"
 
 namespace tephra {
@@ -22,12 +23,17 @@ struct TrainParts {
   std::unique_ptr<Model> model;
   std::unique_ptr<StepData> data;
   Path run_dir;
-  double gemm_flops = 0;  // the measured peak that MFU is a share of; 0: not known
+  Peaks peaks;            // that MFU is a share of
   int64_t try_steps = 0;  // of a dry run, which saves no checkpoint; 0: all of them
 };
 
 // Fault::usage for a name that is no op class.
 Recompute recompute_of(const std::vector<std::string>& names);
+
+// What the settings ask of an optimizer over these parameters.
+OptimizerOptions optimizer_options(const OptimizerSettings& settings);
+std::vector<ParameterRule> optimizer_rules(const std::vector<ParameterSpec>& specs,
+                                           const OptimizerSettings& settings);
 
 struct TrainSummary {
   int64_t steps = 0;  // done in this process
@@ -36,6 +42,7 @@ struct TrainSummary {
   std::optional<double> validation_loss;
   int64_t skipped = 0;
   CheckpointStats checkpoints;
+  SpeedTotals speed;
 };
 
 class Trainer {
@@ -63,7 +70,7 @@ class Trainer {
   bool pass_over(const StepInfo& info, const std::string& why);
   bool roll_back(const StepInfo& info, const std::string& why);
   ModelFigures figures_of(int64_t context) const;
-  void save(int64_t step);
+  void save(int64_t step, bool regular);
   void log_step(const StepInfo& info, const StepResult& result);
   std::optional<double> validate(const StepInfo& info);
   bool due(int64_t every, int64_t done) const;
@@ -83,6 +90,7 @@ class Trainer {
   std::unique_ptr<EventFile> events_;
   std::unique_ptr<CheckpointWriter> writer_;
   LiveLine live_;
+  RunSpeed speed_;
 
   int64_t step_ = 0;    // steps done
   int64_t phase_ = -1;  // entered
