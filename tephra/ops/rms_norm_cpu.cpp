@@ -48,56 +48,61 @@ void forward(const RmsNorm& k) {
 
 // With s = rstd and m = mean(dy * w * x): dx = s * (w * dy - x * s^2 * m).
 template <class T>
-void input_gradient(const RmsNormGrad& k) {
+void input_gradient_row(const RmsNormGrad& k, int64_t r) {
   using Acc = acc_t<T>;
   const int64_t width = k.x.cols();
   const T* w = k.weight.data<T>();
-  parallel_for(k.x.rows(), kRows, [&](int64_t begin, int64_t end) HWY_ATTR {
-    for (int64_t r = begin; r < end; ++r) {
-      const T* x = k.x.row<T>(r);
-      const T* dy = k.dy.row<T>(r);
-      T* dx = k.dx.row<T>(r);
-      const Acc s = k.rstd.data<Acc>()[r];
-      Vec<T> dots = set<T>(0);
-      for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
-        const auto t = hn::Mul(load_up_to(dy + c, n), load_up_to(w + c, n));
-        dots = hn::MulAdd(t, load_up_to(x + c, n), dots);
-      });
-      const Acc shrink = s * s * (sum_of_lanes<T>(dots) / static_cast<Acc>(width));
-      for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
-        const auto t = hn::Mul(load_up_to(dy + c, n), load_up_to(w + c, n));
-        const auto v = hn::NegMulAdd(load_up_to(x + c, n), set<T>(shrink), t);
-        write_up_to(dx + c, hn::Mul(v, set<T>(s)), n, k.accumulate_dx);
-      });
-    }
+  const T* x = k.x.row<T>(r);
+  const T* dy = k.dy.row<T>(r);
+  T* dx = k.dx.row<T>(r);
+  const Acc s = k.rstd.data<Acc>()[r];
+  Vec<T> dots = set<T>(0);
+  for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+    const auto t = hn::Mul(load_up_to(dy + c, n), load_up_to(w + c, n));
+    dots = hn::MulAdd(t, load_up_to(x + c, n), dots);
+  });
+  const Acc shrink = s * s * (sum_of_lanes<T>(dots) / static_cast<Acc>(width));
+  for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+    const auto t = hn::Mul(load_up_to(dy + c, n), load_up_to(w + c, n));
+    const auto v = hn::NegMulAdd(load_up_to(x + c, n), set<T>(shrink), t);
+    write_up_to(dx + c, hn::Mul(v, set<T>(s)), n, k.accumulate_dx);
   });
 }
 
 // dweight = sum over rows of dy * x * s.
 template <class T>
-void weight_gradient(const RmsNormGrad& k) {
+void add_weight_gradient(const RmsNormGrad& k, int64_t r, acc_t<T>* sums) {
+  const T* x = k.x.row<T>(r);
+  const T* dy = k.dy.row<T>(r);
+  const auto s = set<T>(k.rstd.data<acc_t<T>>()[r]);
+  for_each_vector<T>(k.x.cols(), [&](int64_t c, int64_t n) HWY_ATTR {
+    const auto t = hn::Mul(hn::Mul(load_up_to(x + c, n), s), load_up_to(dy + c, n));
+    write_up_to(sums + c, t, n, true);
+  });
+}
+
+// Both gradients of a row while the row is in the cache.
+template <class T>
+void backward_as(const RmsNormGrad& k) {
   using Acc = acc_t<T>;
-  const int64_t width = k.x.cols();
-  cpu::sum_rows<Acc>(k.x.rows(), width, k.dweight.data<Acc>(), k.accumulate_dweight,
+  if (!k.dweight) {
+    if (!k.dx) return;
+    parallel_for(k.x.rows(), kRows, [&](int64_t begin, int64_t end) HWY_ATTR {
+      for (int64_t r = begin; r < end; ++r) input_gradient_row<T>(k, r);
+    });
+    return;
+  }
+  cpu::sum_rows<Acc>(k.x.rows(), k.x.cols(), k.dweight.data<Acc>(), k.accumulate_dweight,
                      [&](int64_t begin, int64_t end, Acc* sums) HWY_ATTR {
                        for (int64_t r = begin; r < end; ++r) {
-                         const T* x = k.x.row<T>(r);
-                         const T* dy = k.dy.row<T>(r);
-                         const auto s = set<T>(k.rstd.data<Acc>()[r]);
-                         for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
-                           const auto t =
-                               hn::Mul(hn::Mul(load_up_to(x + c, n), s), load_up_to(dy + c, n));
-                           write_up_to(sums + c, t, n, true);
-                         });
+                         if (k.dx) input_gradient_row<T>(k, r);
+                         add_weight_gradient<T>(k, r, sums);
                        }
                      });
 }
 
 void backward(const RmsNormGrad& k) {
-  visit_float(k.x.dtype(), [&]<class T>() HWY_ATTR {
-    if (k.dx) input_gradient<T>(k);
-    if (k.dweight) weight_gradient<T>(k);
-  });
+  visit_float(k.x.dtype(), [&]<class T>() HWY_ATTR { backward_as<T>(k); });
 }
 
 }  // namespace tephra::kernel::HWY_NAMESPACE
