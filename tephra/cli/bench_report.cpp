@@ -67,15 +67,14 @@ void print_ceilings(const Ceilings& before, const Ceilings& after) {
   table.print();
 }
 
-// Shares survive a busy machine only roughly: library and pool cope with it differently.
+}  // namespace
+
 void warn_when_busy(double load) {
   const int cores = this_machine().cores;
   if (load <= 0.5 * cores) return;
   log_warning("load average {:.1f} on {} cores: other work is running, the numbers are rough", load,
               cores);
 }
-
-}  // namespace
 
 BenchReport measure_benches(const std::vector<OpSpec>& specs, const BenchOptions& options) {
   warn_when_busy(load_average());

@@ -15,6 +15,9 @@ struct BenchReport {
   Ceilings before, after;
 };
 
+// Shares survive a busy machine only roughly: library and pool cope with it differently.
+void warn_when_busy(double load);
+
 BenchReport measure_benches(const std::vector<OpSpec>& specs, const BenchOptions& options);
 
 void print(const BenchReport& report);

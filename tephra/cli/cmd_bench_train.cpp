@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// tephra bench train: whole training steps of a model with random weights on random tokens,
-// optimizer included, and on a GPU where their time goes, kernel by kernel.
+// tephra bench train. On the CPU: how fast a step of a config is beside the peak, where its time
+// goes, how it grows (bench_train.h). Of a preset, or on a GPU: whole steps with random weights on
+// random tokens, optimizer included, and on a GPU kernel by kernel.
 #include "tephra/base/clock.h"
 #include "tephra/base/log.h"
 #include "tephra/base/text.h"
+#include "tephra/cli/bench_train.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/output.h"
 #include "tephra/device/gpu/runtime.h"
@@ -15,7 +17,13 @@ namespace tephra {
 namespace {
 
 struct Options {
-  std::string model = "zaya1-8b";
+  std::optional<std::string> config;
+  std::vector<std::string> set;
+  int64_t tokens = 2048;
+  double seconds = 6;
+  bool quick = false;
+
+  std::string model;
   std::optional<int64_t> layers, vocabulary;
   std::string device = "auto", dtype = "bf16", matrices = "muon";
   int64_t context = 4096, micro_tokens = 4096, batch_tokens = 32768, steps = 2;
@@ -24,7 +32,16 @@ struct Options {
 };
 
 void describe(Flags& flags, Options& o) {
-  flags.add("--model", o.model, "a preset; tephra checkpoint random --help lists them");
+  flags.add("--config FILE", o.config,
+            "a training config; default: the model of configs/60m.toml, built in");
+  flags.add("--set KEY=VALUE", o.set, "override a key of the config");
+  flags.add("--tokens", o.tokens, "of a step: whole documents of the config's context, or less")
+      .range(1, 1 << 24);
+  flags.add("--seconds", o.seconds, "for comparing a step with the peak").range(0, 3600);
+  flags.add("--quick", o.quick, "fewer passes, fewer and smaller points");
+  flags.add("--model PRESET", o.model,
+            "whole steps of a preset instead (tephra checkpoint random --help lists them); on a "
+            "GPU always, default zaya1-8b. The flags from here on are for these");
   flags.add("--layers", o.layers, "so many layers instead of the preset's").range(1, 1000);
   flags.add("--vocabulary", o.vocabulary, "so many rows of the embedding").range(16, 1 << 20);
   flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
@@ -38,8 +55,11 @@ void describe(Flags& flags, Options& o) {
   flags.add("--recompute CLASS", o.recompute, "op classes to compute again, or all; repeatable");
   flags.add("--profile", o.profile, "one more step with every kernel timed (GPU only)");
   flags.add("--json", o.json, "one JSON document on stdout");
+  flags.example("tephra bench train");
+  flags.example("tephra bench train --config configs/quickstart.toml --tokens 4096 --quick");
   flags.example("tephra bench train --model zaya1-8b --device gpu --recompute all --profile");
-  flags.example("tephra bench train --layers 2 --vocabulary 8192 --device cpu --dtype f32");
+  flags.example(
+      "tephra bench train --model zaya1-8b --layers 2 --vocabulary 8192 --device cpu --dtype f32");
 }
 
 Json config_of(const Options& o) {
@@ -188,7 +208,40 @@ void print_measured(const Options& o, const Measured& m, const ModelFigures& f, 
   table.print();
 }
 
-int run(const Options& o) {
+RunConfig run_config(const Options& o) {
+  if (!o.config) {
+    require(o.set.empty(), "--set changes a key of --config FILE; there is none");
+    return train_bench_config();
+  }
+  RunConfig config;
+  ConfigFile::read(*o.config, o.set).load(config);
+  return config;
+}
+
+int run_config_bench(const Options& o) {
+  require(!o.layers && !o.vocabulary && !o.profile,
+          "--layers, --vocabulary and --profile are for --model PRESET or a GPU; a config has "
+          "--set model.num_hidden_layers=N");
+  const TrainBenchOptions options{
+      .config = run_config(o), .tokens = o.tokens, .seconds = o.seconds, .quick = o.quick};
+  require(whole_documents(options.config, o.tokens) == o.tokens,
+          "--tokens: expected a multiple of the context {}, or less; got {}",
+          options.config.phases.front().context, o.tokens);
+  const TrainBench bench = bench_train(options);
+  if (o.json) {
+    print_json(to_json(bench, options));
+  } else {
+    print(bench, options);
+  }
+  return 0;
+}
+
+int run(const Options& given) {
+  Options o = given;
+  const bool on_cpu = parse_device(o.device).kind == Device::Kind::cpu;
+  if (o.model.empty() && on_cpu) return run_config_bench(o);
+  require(!o.config, "--config: steps of a config are measured on the CPU; say --device cpu");
+  if (o.model.empty()) o.model = "zaya1-8b";
   const Json config = config_of(o);
   const ModelFigures figures = model_kind(config, o.model).figures(config, o.model, o.context);
   const Measured m = Bench(o, config).run();
@@ -204,7 +257,8 @@ int run(const Options& o) {
 }  // namespace
 
 Command bench_train_command() {
-  return command<Options>("bench train", "whole training steps of a model, and where time goes",
+  return command<Options>("bench train",
+                          "the speed of training steps, where their time goes, and how it grows",
                           describe, run);
 }
 

@@ -64,9 +64,9 @@ std::vector<Command> all_commands() {
       grouped("Memory", memory_tool_command()),
       grouped("This machine", doctor_command()),
       grouped("This machine", bench_ops_command()),
+      grouped("This machine", bench_train_command()),
       grouped("This machine", bench_optimizer_command()),
       grouped("This machine", bench_tokenizer_command()),
-      grouped("This machine", bench_train_command()),
       grouped("This machine", bench_memory_command()),
   };
 }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bench of training on a model that takes no time. Speeds are only checked to be there.
+#include "tephra/cli/bench_train.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/program.h"
+
+namespace tephra {
+namespace {
+
+TEST(TrainBench, HasTheModelOfTheConfigThatItNames) {
+  RunConfig file;
+  ConfigFile::read(TEPHRA_SOURCE_DIR "/configs/60m.toml", {}).load(file);
+  const RunConfig built_in = train_bench_config();
+  EXPECT_EQ(bench_model_json(built_in).dump(), bench_model_json(file).dump());
+  EXPECT_EQ(built_in.phases.front().context, file.phases.front().context);
+  EXPECT_EQ(built_in.step.micro_tokens, file.step.micro_tokens);
+  EXPECT_EQ(built_in.name, file.name);
+}
+
+TEST(TrainBench, TakesWholeDocumentsOrAShorterOne) {
+  const RunConfig config = train_bench_config();
+  EXPECT_EQ(whole_documents(config, 512), 512);
+  EXPECT_EQ(whole_documents(config, 2048), 2048);
+  EXPECT_EQ(whole_documents(config, 5000), 4096);
+}
+
+TEST(TrainBench, FitsTheExponentOfGrowth) {
+  Growth g{.of = "tokens", .tokens = 0, .points = {}};
+  for (const int64_t size : {1, 2, 4, 8}) {
+    g.points.push_back({.size = size, .step_seconds = 3 * std::pow(double(size), 1.25)});
+  }
+  EXPECT_NEAR(g.exponent(&GrowthPoint::step_seconds), 1.25, 1e-9);
+}
+
+TEST(TrainBench, MeasuresEveryPartOfAStep) {
+  const Ran ran = Program{.path = TEPHRA_BINARY}(
+      {"bench", "train", "--config", TEPHRA_SOURCE_DIR "/configs/quickstart.toml", "--set",
+       "model.num_hidden_layers=2", "--set", "model.hidden_size=64", "--tokens", "64", "--quick",
+       "--json", "--quiet"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json json = Json::parse(ran.out, "stdout");
+  const Json& step = *json.find("forward_backward");
+  for (const char* key : {"seconds", "model_flops", "six_n_flops", "mfu_model", "mfu_6n"}) {
+    EXPECT_GT(step.find(key)->number(), 0) << key;
+  }
+  double in_kernels = 0;
+  for (const Json& k : json.find("kernels")->array()) {
+    in_kernels += k.find("forward_seconds")->number() + k.find("backward_seconds")->number();
+  }
+  EXPECT_GT(in_kernels, 0);
+  EXPECT_GT(json.find("optimizer")->find("newton_schulz_share")->number(), 0);
+  ASSERT_EQ(json.find("growth")->array().size(), 3u);
+  for (const Json& g : json.find("growth")->array()) {
+    EXPECT_GE(g.find("points")->array().size(), 2u) << g.find("of")->string();
+  }
+}
+
+TEST(TrainBench, WantsTokensThatMakeDocuments) {
+  const Ran ran = Program{.path = TEPHRA_BINARY}({"bench", "train", "--tokens", "3000"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_NE(ran.err.find("--tokens: expected a multiple of the context 2048, or less; got 3000"),
+            std::string::npos)
+      << ran.err;
+}
+
+}  // namespace
+}  // namespace tephra
