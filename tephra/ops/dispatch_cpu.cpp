@@ -21,14 +21,28 @@ using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): v
 
 constexpr int64_t kRows = 32;  // per piece of work
 
+// A token's row lies anywhere, where the hardware does not look ahead: it is asked for some rows
+// before its turn.
+constexpr int64_t kAhead = 2;
+
+template <class T>
+HWY_INLINE void prefetch_row(const Tensor& t, int64_t row) {
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
+  const T* p = t.row<T>(row);
+  for (int64_t c = 0; c < t.cols(); c += kLine) __builtin_prefetch(p + c);
+}
+
 // Calls body(i, token, skipped) for every place i of the plan; each token comes once, so pieces
-// never write the same row.
-template <class F>
-void for_each_place(const Tensor& order, const Tensor& offsets, F&& body) {
+// never write the same row. `by_token` is the tensor whose rows are tokens in their own order.
+template <class T, class F>
+void for_each_place(const Tensor& order, const Tensor& offsets, const Tensor& by_token, F&& body) {
   const int32_t* token = order.data<int32_t>();
   const int64_t end_of_experts = offsets.data<int32_t>()[offsets.numel() - 1];
   parallel_for(order.numel(), kRows, [&](int64_t begin, int64_t end) HWY_ATTR {
-    for (int64_t i = begin; i < end; ++i) body(i, int64_t{token[i]}, i >= end_of_experts);
+    for (int64_t i = begin; i < end; ++i) {
+      if (i + kAhead < end) prefetch_row<T>(by_token, token[i + kAhead]);
+      body(i, int64_t{token[i]}, i >= end_of_experts);
+    }
   });
 }
 
@@ -48,33 +62,37 @@ HWY_INLINE void write_scaled(T* out, const T* in, acc_t<T> scale, int64_t width,
 void gather(const GatherRows& k) {
   visit_float(k.from.dtype(), [&]<class T>() HWY_ATTR {
     const size_t bytes = static_cast<size_t>(k.from.cols()) * sizeof(T);
-    for_each_place(k.order, k.offsets, [&](int64_t i, int64_t token, bool skipped) HWY_ATTR {
-      void* to = k.to.row<T>(i);
-      if (skipped) {
-        std::memset(to, 0, bytes);
-      } else {
-        std::memcpy(to, k.from.row<T>(token), bytes);
-      }
-    });
+    for_each_place<T>(k.order, k.offsets, k.from,
+                      [&](int64_t i, int64_t token, bool skipped) HWY_ATTR {
+                        void* to = k.to.row<T>(i);
+                        if (skipped) {
+                          std::memset(to, 0, bytes);
+                        } else {
+                          std::memcpy(to, k.from.row<T>(token), bytes);
+                        }
+                      });
   });
 }
 
 void scatter(const ScatterRows& k) {
   visit_float(k.from.dtype(), [&]<class T>() HWY_ATTR {
-    for_each_place(k.order, k.offsets, [&](int64_t i, int64_t token, bool skipped) HWY_ATTR {
-      write_scaled<T>(k.to.row<T>(token), skipped ? nullptr : k.from.row<T>(i), 1, k.from.cols(),
-                      k.accumulate);
-    });
+    for_each_place<T>(k.order, k.offsets, k.to,
+                      [&](int64_t i, int64_t token, bool skipped) HWY_ATTR {
+                        write_scaled<T>(k.to.row<T>(token), skipped ? nullptr : k.from.row<T>(i), 1,
+                                        k.from.cols(), k.accumulate);
+                      });
   });
 }
 
 void combine(const CombineRows& k) {
   visit_float(k.y.dtype(), [&]<class T>() HWY_ATTR {
-    for_each_place(k.order, k.offsets, [&](int64_t i, int64_t token, bool skipped) HWY_ATTR {
-      const T* in = k.y.row<T>(i);
-      if (skipped) in = k.skip_input ? k.skip_input.row<T>(token) : nullptr;
-      write_scaled<T>(k.out.row<T>(token), in, k.weight.data<acc_t<T>>()[token], k.y.cols(), false);
-    });
+    for_each_place<T>(k.order, k.offsets, k.out,
+                      [&](int64_t i, int64_t token, bool skipped) HWY_ATTR {
+                        const T* in = k.y.row<T>(i);
+                        if (skipped) in = k.skip_input ? k.skip_input.row<T>(token) : nullptr;
+                        write_scaled<T>(k.out.row<T>(token), in, k.weight.data<acc_t<T>>()[token],
+                                        k.y.cols(), false);
+                      });
   });
 }
 
@@ -91,24 +109,26 @@ void combine_backward(const CombineRowsGrad& k) {
   visit_float(k.y.dtype(), [&]<class T>() HWY_ATTR {
     using Acc = acc_t<T>;
     const int64_t width = k.y.cols();
-    for_each_place(k.order, k.offsets, [&](int64_t i, int64_t token, bool skipped) HWY_ATTR {
-      const T* dout = k.dout.row<T>(token);
-      const Acc weight = k.weight.data<Acc>()[token];
-      if (k.dy) {
-        write_scaled<T>(k.dy.row<T>(i), skipped ? nullptr : dout, weight, width, k.accumulate_dy);
-      }
-      if (k.dskip) {
-        write_scaled<T>(k.dskip.row<T>(token), skipped ? dout : nullptr, weight, width,
-                        k.accumulate_dskip);
-      }
-      if (k.dweight) {
-        const T* in = k.y.row<T>(i);
-        if (skipped) in = k.skip_input ? k.skip_input.row<T>(token) : nullptr;
-        Acc& out = k.dweight.data<Acc>()[token];
-        const Acc sum = in != nullptr ? dot(in, dout, width) : Acc(0);
-        out = k.accumulate_dweight ? out + sum : sum;
-      }
-    });
+    for_each_place<T>(k.order, k.offsets, k.dout,
+                      [&](int64_t i, int64_t token, bool skipped) HWY_ATTR {
+                        const T* dout = k.dout.row<T>(token);
+                        const Acc weight = k.weight.data<Acc>()[token];
+                        if (k.dy) {
+                          write_scaled<T>(k.dy.row<T>(i), skipped ? nullptr : dout, weight, width,
+                                          k.accumulate_dy);
+                        }
+                        if (k.dskip) {
+                          write_scaled<T>(k.dskip.row<T>(token), skipped ? dout : nullptr, weight,
+                                          width, k.accumulate_dskip);
+                        }
+                        if (k.dweight) {
+                          const T* in = k.y.row<T>(i);
+                          if (skipped) in = k.skip_input ? k.skip_input.row<T>(token) : nullptr;
+                          Acc& out = k.dweight.data<Acc>()[token];
+                          const Acc sum = in != nullptr ? dot(in, dout, width) : Acc(0);
+                          out = k.accumulate_dweight ? out + sum : sum;
+                        }
+                      });
   });
 }
 

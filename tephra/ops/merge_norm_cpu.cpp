@@ -6,6 +6,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tephra/base/parallel.h"
@@ -149,15 +150,25 @@ struct GradRow {
         dx(row_or_null<T>(k.dx.grad, r)),
         dstream(row_or_null<Acc>(k.dstream.grad, r)),
         rstd(k.rstd.data<Acc>()[r]) {}
+
+  // What the first pass over the row reads: rows are longer than the hardware looks ahead.
+  HWY_INLINE void prefetch(int64_t c) const {
+    __builtin_prefetch(x + c);
+    if (stream) __builtin_prefetch(stream + c);
+    if (dnormed) __builtin_prefetch(dnormed + c);
+  }
 };
 
-// s^2 * m of one row.
+// s^2 * m of one row. Meanwhile what only the other pass over the row needs comes in.
 template <class T>
 HWY_INLINE Vec<T> shrink_of(const acc_t<T>* packed, const GradRow<T>& row, int64_t width) {
   if (!row.dnormed) return set<T>(0);
   auto dots = set<T>(0);
   for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
     const VectorsAt<T> v(packed, c, n);
+    if (row.dmerged) __builtin_prefetch(row.dmerged + c);
+    if (row.dx) __builtin_prefetch(row.dx + c, 1);
+    if (row.dstream) __builtin_prefetch(row.dstream + c, 1);
     const auto t = hn::Mul(load_up_to(row.dnormed + c, n), v.weight);
     dots = hn::MulAdd(t, merge_at(v, row.x, row.stream, c, n).merged, dots);
   });
@@ -170,10 +181,11 @@ template <class T, int kRows>
 void backward_rows(const MergeNormGrad& k, const acc_t<T>* packed, int64_t first, acc_t<T>* sums) {
   const int64_t width = k.x.cols();
   const bool add_dx = k.dx.accumulate, add_dstream = k.dstream.accumulate;
-  GradRow<T> rows[kRows];
+  GradRow<T> rows[kRows], next[kRows];
   Vec<T> shrink[kRows], rstd[kRows];
   for (int i = 0; i < kRows; ++i) {
     rows[i] = GradRow<T>(k, first + i);
+    next[i] = GradRow<T>(k, std::min(first + kRows + i, k.x.rows() - 1));
     shrink[i] = shrink_of(packed, rows[i], width);
     rstd[i] = set<T>(rows[i].rstd);
   }
@@ -182,6 +194,7 @@ void backward_rows(const MergeNormGrad& k, const acc_t<T>* packed, int64_t first
     auto g_sum = set<T>(0), hidden_sum = g_sum, residual_sum = g_sum, weight_sum = g_sum;
     for (int i = 0; i < kRows; ++i) {
       const GradRow<T>& row = rows[i];
+      next[i].prefetch(c);
       const MergePoint<T> at = merge_at(v, row.x, row.stream, c, n);
       auto g = row.dmerged ? load_up_to(row.dmerged + c, n) : set<T>(0);
       if (row.dnormed) {

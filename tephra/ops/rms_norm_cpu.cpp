@@ -6,6 +6,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tephra/base/parallel.h"
@@ -28,16 +29,19 @@ void forward(const RmsNorm& k) {
     parallel_for(k.x.rows(), kRows, [&](int64_t begin, int64_t end) HWY_ATTR {
       for (int64_t r = begin; r < end; ++r) {
         const T* x = k.x.row<T>(r);
+        const T* next = k.x.row<T>(std::min(r + 1, end - 1));
         T* y = k.y.row<T>(r);
         Vec<T> squares = set<T>(0);
         for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
           const auto v = load_up_to(x + c, n);
+          __builtin_prefetch(y + c, 1);  // each pass asks for what the next one needs
           squares = hn::MulAdd(v, v, squares);
         });
         const Acc mean = sum_of_lanes<T>(squares) / static_cast<Acc>(width);
         const Acc rstd = Acc(1) / std::sqrt(mean + static_cast<Acc>(k.eps));
         k.rstd.data<Acc>()[r] = rstd;
         for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
+          __builtin_prefetch(next + c);
           const auto normed = hn::Mul(load_up_to(x + c, n), set<T>(rstd));
           store_up_to(y + c, hn::Mul(normed, load_up_to(w + c, n)), n);
         });
@@ -55,16 +59,21 @@ void input_gradient_row(const RmsNormGrad& k, int64_t r) {
   const T* x = k.x.row<T>(r);
   const T* dy = k.dy.row<T>(r);
   T* dx = k.dx.row<T>(r);
+  const int64_t next = std::min(r + 1, k.x.rows() - 1);
+  const T *next_x = k.x.row<T>(next), *next_dy = k.dy.row<T>(next);
   const Acc s = k.rstd.data<Acc>()[r];
   Vec<T> dots = set<T>(0);
   for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
     const auto t = hn::Mul(load_up_to(dy + c, n), load_up_to(w + c, n));
     dots = hn::MulAdd(t, load_up_to(x + c, n), dots);
+    __builtin_prefetch(dx + c, 1);
   });
   const Acc shrink = s * s * (sum_of_lanes<T>(dots) / static_cast<Acc>(width));
   for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
     const auto t = hn::Mul(load_up_to(dy + c, n), load_up_to(w + c, n));
     const auto v = hn::NegMulAdd(load_up_to(x + c, n), set<T>(shrink), t);
+    __builtin_prefetch(next_x + c);
+    __builtin_prefetch(next_dy + c);
     write_up_to(dx + c, hn::Mul(v, set<T>(s)), n, k.accumulate_dx);
   });
 }
