@@ -28,6 +28,12 @@ constexpr bool kCacheBlocks = false;  // a reused block would hide a use after f
 constexpr bool kCacheBlocks = true;
 #endif
 
+// Large blocks start on huge pages, but not all at the same offset: rows of several tensors that a
+// kernel reads and writes side by side would crowd into the same sets of the cache and banks of the
+// memory. An odd number of cache lines apart, each of the next 32 blocks has a place of its own.
+constexpr int64_t kStagger = 17 * kAlignment;
+constexpr int64_t kStaggers = kCacheBlocks ? 32 : 1;  // sanitizers watch the ends of blocks
+
 // Sizes are rounded to eighths of a power of two, so that freed blocks fit again.
 int64_t round_up_bytes(int64_t bytes) {
   int64_t step = kAlignment;
@@ -74,7 +80,7 @@ class BlockCache {
     in_use_ -= bytes;
     if (!kCacheBlocks || bytes < kSmallestCached) {
       lock.unlock();
-      std::free(block);
+      to_system(block, bytes);
       return;
     }
     if (kept_ + bytes > most_in_use_) free_kept();  // all of it: sizes of another time
@@ -105,22 +111,36 @@ class BlockCache {
 
   void free_kept() {
     for (auto& [bytes, blocks] : free_) {
-      for (void* block : blocks) std::free(block);
+      for (void* block : blocks) to_system(block, bytes);
     }
     free_.clear();
     kept_ = 0;
   }
 
-  static void* from_system(int64_t bytes) {
-    const int64_t alignment = bytes >= 2 * kHugePage ? kHugePage : kAlignment;
-    void* block = nullptr;
-    if (posix_memalign(&block, static_cast<size_t>(alignment), static_cast<size_t>(bytes)) != 0) {
-      return nullptr;
-    }
-    if (alignment == kHugePage) madvise(block, static_cast<size_t>(bytes), MADV_HUGEPAGE);
-    return block;
+  static bool large(int64_t bytes) { return bytes >= 2 * kHugePage; }
+
+  void* from_system(int64_t bytes) {
+    const auto take = [](int64_t alignment, int64_t size) -> void* {
+      void* block = nullptr;
+      const int failed =
+          posix_memalign(&block, static_cast<size_t>(alignment), static_cast<size_t>(size));
+      return failed == 0 ? block : nullptr;
+    };
+    if (!large(bytes)) return take(kAlignment, bytes);
+    const int64_t size = bytes + (kStaggers - 1) * kStagger;
+    void* block = take(kHugePage, size);
+    if (block == nullptr) return nullptr;
+    madvise(block, static_cast<size_t>(size), MADV_HUGEPAGE);
+    return static_cast<std::byte*>(block) + staggers_++ % kStaggers * kStagger;
   }
 
+  static void to_system(void* block, int64_t bytes) {
+    const auto address = reinterpret_cast<uintptr_t>(block);
+    const auto offset = large(bytes) ? static_cast<int64_t>(address % kHugePage) : 0;
+    std::free(static_cast<std::byte*>(block) - offset);
+  }
+
+  std::atomic<int64_t> staggers_{0};
   std::mutex mutex_;
   std::map<int64_t, std::vector<void*>> free_;
   int64_t in_use_ = 0, most_in_use_ = 0, kept_ = 0;
