@@ -41,7 +41,7 @@ double stated_ghz() {
 double measured_ghz() {
   constexpr int kAdditions = 1 << 18;
   double best = 0;
-  for (int pass = 0; pass < 12; ++pass) {
+  for (int pass = 0; pass < 96; ++pass) {
     uint64_t sum = 0, one = 1;
     asm volatile("" : "+r"(one));
     const double seconds = seconds_of([&] {
