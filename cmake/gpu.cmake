@@ -29,8 +29,9 @@ if(TEPHRA_GPU_BACKEND STREQUAL cuda)
   enable_language(CUDA)
   # This CMake knows no C++20 for nvcc, and drops CUDA_STANDARD 20 without a word.
   string(APPEND CMAKE_CUDA_FLAGS " -std=c++20 --expt-relaxed-constexpr -Xcompiler=-Wall -diag-suppress=445")
-  # Its front end cannot evaluate the checks of format strings that the C++ compiler makes.
-  string(APPEND CMAKE_CUDA_FLAGS " -DFMT_CONSTEVAL=")
+  # Its front end cannot evaluate the checks of format strings that the C++ compiler makes, and fmt
+  # leaves half of its functions without constexpr when it sees nvcc, which gcc 12 refuses.
+  string(APPEND CMAKE_CUDA_FLAGS " -DFMT_CONSTEVAL= -DFMT_USE_CONSTEXPR=1")
   set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
 elseif(TEPHRA_GPU_BACKEND STREQUAL hip)
   include(cmake/hip.cmake)
