@@ -30,7 +30,7 @@ EnvironmentSource::Document EnvironmentSource::document(uint64_t number, Encoder
   const int64_t level = draw.between(options_.min_level, options_.max_level);
   const Task task = generate(*kinds_[which], level, draw.bits(), options_.split);
   Document document;
-  encoder.encode(task.prompt + "\n", document.tokens, AddSpecial::before);
+  encoder.encode(posed(task.prompt), document.tokens, AddSpecial::before);
   document.prompt = static_cast<int64_t>(document.tokens.size());
   encoder.encode(solution(task), document.tokens);
   document.tokens.push_back(end_);

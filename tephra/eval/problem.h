@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tephra/data/environments/environment.h"
 #include "tephra/infer/batch_generate.h"
 #include "tephra/text/tokenizer.h"
 
@@ -32,12 +33,12 @@ struct Problem {
 
 // How a question becomes a prompt.
 struct PromptForm {
-  std::function<std::string(const std::string& question)> render;  // unset: a newline follows it
+  std::function<std::string(const std::string& question)> render;  // unset: as in training
   // None where the rendered text has it already, as that of a chat template.
   AddSpecial special = AddSpecial::before;
 
   std::string operator()(const std::string& question) const {
-    return render ? render(question) : question + "\n";
+    return render ? render(question) : posed(question);
   }
 };
 

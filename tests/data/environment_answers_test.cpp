@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "tephra/base/text.h"
 #include "tephra/data/environments/environment.h"
 
 namespace tephra {
@@ -244,6 +245,36 @@ TEST(EnvironmentAnswers, AgreeWithAnotherWayToFindThem) {
       }
     }
   }
+}
+
+// Degrees rise without end. Modulo a prime the formula above holds for terms of any length.
+TEST(EnvironmentAnswers, HoldForSequencesOfAnyDegree) {
+  constexpr int64_t kPrime = 1'000'003;
+  const auto reduced = [](std::string_view number) {
+    const bool minus = number.starts_with('-');
+    int64_t rest = 0;
+    for (const char c : number.substr(minus ? 1 : 0)) rest = (rest * 10 + (c - '0')) % kPrime;
+    return minus ? (kPrime - rest) % kPrime : rest;
+  };
+  const Task task = generate(find_environment("progression"), 401, 1, Split::train);
+  std::vector<int64_t> terms;
+  const std::string_view prompt = task.prompt;
+  for (const std::string_view word : split(prompt.substr(prompt.find('?') + 2), ' ')) {
+    terms.push_back(reduced(word));
+  }
+  ASSERT_EQ(terms.size(), 104u) << "of degree 101";
+  EXPECT_GT(task.answer.size(), 25u);
+  // The differences are taken anew: their last row is constant.
+  int64_t next = 0;
+  while (terms.size() > 1) {
+    next = (next + terms.back()) % kPrime;
+    for (size_t i = 0; i + 1 < terms.size(); ++i) {
+      terms[i] = (terms[i + 1] - terms[i] + kPrime) % kPrime;
+    }
+    terms.pop_back();
+  }
+  EXPECT_EQ(reduced(task.answer), next) << "the last row, of one number, is zero: " << terms[0];
+  EXPECT_EQ(terms[0], 0);
 }
 
 // Numbers too long for the machine: (a + b) - b = a, and a sum as long as its longest term.

@@ -137,7 +137,7 @@ TEST(Environments, KeepTheirTasks) {
       hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211ull;
     }
   });
-  EXPECT_EQ(hash, 8115275886036651866ull);
+  EXPECT_EQ(hash, 10267917741498207613ull);
 }
 
 TEST(Environments, AreDocumented) {

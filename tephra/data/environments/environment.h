@@ -44,7 +44,10 @@ Split split_of(const Environment& environment, const Task& task);
 // Takes what follows the last "Answer:", or all of a text without one.
 bool verify(const Environment& environment, const Task& task, std::string_view text);
 
-// "REASONING\nAnswer: ANSWER": what a model is to write after the prompt and a newline.
+// How a question is put, in training and in evaluation: what an answer follows.
+inline std::string posed(const std::string& question) { return question + "\n"; }
+
+// "REASONING\nAnswer: ANSWER": what a model is to write after the posed prompt.
 std::string solution(const Task& task);
 
 // Ready-made `accepts`.
