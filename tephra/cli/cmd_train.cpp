@@ -84,6 +84,7 @@ struct Prepared {
   RunConfig config;
   Json model_config;
   std::shared_ptr<const Tokenizer> tokens;
+  std::shared_ptr<const ChatRenderer> chats;  // null: no chat template
 };
 
 // A folder's own tokenizer is read where it lies, so that a plan writes nothing.
@@ -120,7 +121,11 @@ Prepared prepare(const Options& o, const Path& run_dir) {
   std::string& tokenizer = p.config.data.tokenizer;
   if (o.init_from && tokenizer == "bytes") tokenizer = *o.init_from;
   p.tokens = std::make_shared<const Tokenizer>(
-      o.plan ? read_tokenizer(tokenizer) : Tokenizer::load(place_tokenizer(run_dir, tokenizer)));
+      o.plan ? read_tokenizer(tokenizer)
+             : Tokenizer::load(place_tokenizer(run_dir, p.config.data)));
+  if (!o.plan && ChatTemplate::present(run_dir / "model")) {
+    p.chats = std::make_shared<const ChatRenderer>(ChatTemplate::load(run_dir / "model"), p.tokens);
+  }
   p.model_config = config_of_model(p.config, o, *p.tokens);
   const int64_t rows = p.model_config.find("vocab_size")->integer();
   require(p.tokens->vocab_size() <= rows,
@@ -198,7 +203,8 @@ int run(const Options& o) {
   Trainer trainer({.config = p.config,
                    .model_config = p.model_config,
                    .model = make_model(p, o),
-                   .data = std::make_unique<StepData>(p.config, phases, p.tokens, vocabulary),
+                   .data = std::make_unique<StepData>(p.config, phases,
+                                                      TextParts{p.tokens, p.chats, vocabulary}),
                    .run_dir = run_dir,
                    .peaks = known,
                    .try_steps = o.dry_run ? 2 : 0});

@@ -32,7 +32,7 @@ ChatMessage parse_message(const Json& json, const std::string& where) {
 Conversation parse_conversation(std::string_view line, const std::string& where) {
   const Json json = Json::parse(line, where);
   const Json::Array& messages = Fields(json, where).array("messages");
-  Conversation conversation;
+  Conversation conversation{.messages = {}, .where = where};
   for (size_t i = 0; i < messages.size(); ++i) {
     conversation.messages.push_back(parse_message(messages[i], format("{}: message {}", where, i)));
   }
@@ -54,31 +54,6 @@ std::vector<Conversation> read_conversations(const Path& path) {
   }
   require_data(!conversations.empty(), "{}: has no conversations", path.string());
   return conversations;
-}
-
-std::vector<ChatPiece> chatml_pieces(const Conversation& conversation) {
-  std::vector<ChatPiece> pieces;
-  for (const ChatMessage& message : conversation.messages) {
-    const bool assistant = message.role == "assistant";
-    const std::string reasoning =
-        message.reasoning.empty() ? "" : format("<think>\n{}\n</think>\n\n", message.reasoning);
-    pieces.push_back({format("<|im_start|>{}\n", message.role), false});
-    pieces.push_back({format("{}{}<|im_end|>", reasoning, message.content), assistant});
-    pieces.push_back({"\n", false});
-  }
-  return pieces;
-}
-
-EncodedChat encode_chat(const Conversation& conversation, const ChatRenderer& render,
-                        const Tokenizer& tokenizer, Encoder& encoder) {
-  EncodedChat chat;
-  chat.tokens = tokenizer.post_processor().before;
-  chat.learnt.assign(chat.tokens.size(), false);
-  for (const ChatPiece& piece : render(conversation)) {
-    encoder.encode(piece.text, chat.tokens);
-    chat.learnt.resize(chat.tokens.size(), piece.learnt);
-  }
-  return chat;
 }
 
 }  // namespace tephra

@@ -23,11 +23,11 @@ void append_chat(Sample& sample, const EncodedChat& chat) {
 }  // namespace
 
 ConversationSource::ConversationSource(std::string name, std::vector<Conversation> conversations,
-                                       ChatRenderer render,
+                                       std::shared_ptr<const ChatRenderer> renderer,
                                        std::shared_ptr<const Tokenizer> tokenizer, uint64_t seed)
     : TokenSource(std::move(name)),
       conversations_(std::move(conversations)),
-      render_(std::move(render)),
+      renderer_(std::move(renderer)),
       tokenizer_(std::move(tokenizer)),
       seed_(seed),
       padding_(tokenizer_->pad() ? *tokenizer_->pad() : end_token(*tokenizer_)) {}
@@ -36,8 +36,7 @@ ConversationSource::Packed ConversationSource::pack(int64_t context) const {
   Packed result;
   Encoder encoder(*tokenizer_);
   const auto length = [&](const Conversation& conversation) {
-    return static_cast<int64_t>(
-        encode_chat(conversation, render_, *tokenizer_, encoder).tokens.size());
+    return static_cast<int64_t>(encode_chat((*renderer_)(conversation), encoder).tokens.size());
   };
   std::vector<int64_t> lengths;
   for (Conversation conversation : conversations_) {
@@ -45,17 +44,27 @@ ConversationSource::Packed ConversationSource::pack(int64_t context) const {
       ++result.dropped;
       continue;
     }
-    result.chats.push_back(encode_chat(conversation, render_, *tokenizer_, encoder));
+    const std::vector<ChatPiece> pieces = (*renderer_)(conversation);
+    if (leaves_out_reasoning(conversation, pieces)) ++result.without_reasoning;
+    result.chats.push_back(encode_chat(pieces, encoder));
     lengths.push_back(static_cast<int64_t>(result.chats.back().tokens.size()));
   }
   result.packs = pack_best_fit(lengths, context);
-  if (result.dropped > 0) {
+  warn(result, context);
+  return result;
+}
+
+void ConversationSource::warn(const Packed& packed, int64_t context) const {
+  if (packed.dropped > 0) {
     log_warning(
         "source '{}': {} of {} conversations have answers longer than a context of {} and "
         "are left out",
-        name(), result.dropped, conversations_.size(), context);
+        name(), packed.dropped, conversations_.size(), context);
   }
-  return result;
+  if (packed.without_reasoning > 0) {
+    log_warning("source '{}': {} does not write the reasoning of {} of {} conversations", name(),
+                renderer_->where(), packed.without_reasoning, conversations_.size());
+  }
 }
 
 const ConversationSource::Packed& ConversationSource::packed(int64_t context) const {
@@ -99,7 +108,7 @@ Sample ConversationSource::sample(int64_t position, int64_t context) const {
 std::string ConversationSource::identity() const {
   Xxh3 hash;
   for (const Conversation& conversation : conversations_) {
-    for (const ChatPiece& piece : render_(conversation)) {
+    for (const ChatPiece& piece : (*renderer_)(conversation)) {
       hash.add(std::as_bytes(std::span(piece.text)));
     }
   }

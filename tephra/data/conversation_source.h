@@ -8,14 +8,15 @@
 #include <mutex>
 #include <vector>
 
-#include "tephra/data/conversation.h"
+#include "tephra/data/chat_renderer.h"
 #include "tephra/data/token_source.h"
 
 namespace tephra {
 
 class ConversationSource : public TokenSource {
  public:
-  ConversationSource(std::string name, std::vector<Conversation> conversations, ChatRenderer render,
+  ConversationSource(std::string name, std::vector<Conversation> conversations,
+                     std::shared_ptr<const ChatRenderer> renderer,
                      std::shared_ptr<const Tokenizer> tokenizer, uint64_t seed);
 
   Sample sample(int64_t position, int64_t context) const override;
@@ -31,12 +32,14 @@ class ConversationSource : public TokenSource {
     std::vector<EncodedChat> chats;
     std::vector<std::vector<int64_t>> packs;  // of indices into chats
     int64_t dropped = 0;
+    int64_t without_reasoning = 0;  // the template does not write it
   };
   const Packed& packed(int64_t context) const;
   Packed pack(int64_t context) const;
+  void warn(const Packed& packed, int64_t context) const;
 
   std::vector<Conversation> conversations_;
-  ChatRenderer render_;
+  std::shared_ptr<const ChatRenderer> renderer_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   uint64_t seed_;
   int32_t padding_;

@@ -51,12 +51,19 @@ namespace {
 
 std::shared_ptr<const TokenSource> open_conversations(const SourceConfig& config,
                                                       const SourceSetting& setting) {
+  if (setting.renderer == nullptr) {
+    throw Error(
+        Fault::usage,
+        format("source '{}': conversations need a chat template, and the tokenizer has none",
+               config.name),
+        "set data.chat_template to a .jinja file, or to \"chatml\"");
+  }
   std::vector<Conversation> conversations;
   for (const std::string& path : config.paths) {
     for (Conversation& c : read_conversations(path)) conversations.push_back(std::move(c));
   }
-  return std::make_shared<ConversationSource>(config.name, std::move(conversations), setting.render,
-                                              setting.tokenizer, setting.seed);
+  return std::make_shared<ConversationSource>(config.name, std::move(conversations),
+                                              setting.renderer, setting.tokenizer, setting.seed);
 }
 
 std::shared_ptr<const TokenSource> open_source(const SourceConfig& config,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tephra/base/config.h"
-#include "tephra/data/conversation.h"
+#include "tephra/data/chat_renderer.h"
 #include "tephra/data/token_source.h"
 #include "tephra/io/token_shard.h"
 #include "tephra/text/tokenizer.h"
@@ -32,7 +32,7 @@ struct SourceSetting {
   std::shared_ptr<const Tokenizer> tokenizer;  // null: there is none; shards do not need it
   int64_t vocab_size = 0;                      // of the model
   uint64_t seed = 0;
-  ChatRenderer render = chatml_pieces;  // of conversations
+  std::shared_ptr<const ChatRenderer> renderer;  // null: there is none; conversations need it
 };
 
 // The same sources with data that no training reads: held-out tasks, and the files of

@@ -4,6 +4,7 @@
 #include "tephra/base/format.h"
 #include "tephra/base/json.h"
 #include "tephra/text/byte_alphabet.h"
+#include "tephra/text/chatml.h"
 
 namespace tephra {
 namespace {
@@ -74,8 +75,15 @@ void write_byte_tokenizer(const Path& folder) {
   config["eos_token"] = "<eos>";
   config["pad_token"] = "<pad>";
   config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  // A text ends, or a turn of a chat.
+  Json generation;
+  generation["bos_token_id"] = int64_t{2};
+  generation["eos_token_id"] = Json::Array{int64_t{1}, int64_t{4}};
+  generation["pad_token_id"] = int64_t{0};
   write_file(folder / "tokenizer.json", byte_tokenizer_json());
   write_file(folder / "tokenizer_config.json", config.dump(2) + "\n");
+  write_file(folder / "generation_config.json", generation.dump(2) + "\n");
+  write_file(folder / "chat_template.jinja", kChatmlTemplate);
 }
 
 }  // namespace tephra

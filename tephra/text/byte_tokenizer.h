@@ -13,7 +13,8 @@ namespace tephra {
 // from 16 on (7 to 15 are reserved).
 std::string byte_tokenizer_json();
 
-// tokenizer.json and tokenizer_config.json, which says what begins and ends a text.
+// tokenizer.json; tokenizer_config.json and generation_config.json, which say what begins and ends
+// a text; and ChatML as chat_template.jinja, since the tokens for it are there.
 void write_byte_tokenizer(const Path& folder);
 
 }  // namespace tephra

@@ -32,6 +32,7 @@ struct ModelSettings {
 
 struct DataSettings {
   std::string tokenizer = "bytes";
+  std::string chat_template = "tokenizer";
   std::vector<SourceConfig> sources;
 
   void fields(ConfigFields& f);

@@ -7,6 +7,7 @@
 #include "tephra/base/log.h"
 #include "tephra/base/text.h"
 #include "tephra/text/byte_tokenizer.h"
+#include "tephra/text/chatml.h"
 
 namespace tephra {
 namespace {
@@ -39,6 +40,24 @@ std::string joined(const std::vector<std::string>& keys) {
   return out;
 }
 
+constexpr const char* kChatTemplateName = "chat_template.jinja";
+
+void copy_tokenizer(const Path& from, const Path& to) {
+  const Path folder = std::filesystem::is_directory(from) ? from : from.parent_path();
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                           "generation_config.json", kChatTemplateName}) {
+    if (std::filesystem::exists(folder / name)) write_file(to / name, read_file(folder / name));
+  }
+}
+
+std::string read_template(const std::string& path) {
+  require(std::filesystem::is_regular_file(path),
+          "data.chat_template: expected \"tokenizer\", \"chatml\" or a .jinja file; there is no "
+          "file {}",
+          path);
+  return read_file(path);
+}
+
 }  // namespace
 
 std::vector<std::string> changed_keys(const std::string& before, const std::string& after) {
@@ -59,7 +78,8 @@ void check_same_run(const std::string& saved, const std::string& config, const P
   for (const std::string& key : changed_keys(saved, config)) {
     const bool other_run = key == "seed" || key.starts_with("model.");
     const bool harmless = key == "name" || key.starts_with("checkpoints.") ||
-                          key.starts_with("log.") || key.starts_with("validation.");
+                          key.starts_with("log.") || key.starts_with("validation.") ||
+                          key.starts_with("evaluation.");
     if (other_run) refused.push_back(key);
     if (!other_run && !harmless) warned.push_back(key);
   }
@@ -74,18 +94,19 @@ void check_same_run(const std::string& saved, const std::string& config, const P
   }
 }
 
-Path place_tokenizer(const Path& run_dir, const std::string& tokenizer) {
+Path place_tokenizer(const Path& run_dir, const DataSettings& settings) {
   const Path model = run_dir / "model";
   make_writable_folder(model);
-  if (tokenizer == "bytes") {
+  std::filesystem::remove(model / kChatTemplateName);
+  if (settings.tokenizer == "bytes") {
     write_byte_tokenizer(model);
-    return model;
+  } else {
+    copy_tokenizer(settings.tokenizer, model);
   }
-  const Path from = tokenizer;
-  const Path folder = std::filesystem::is_directory(from) ? from : from.parent_path();
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-                           "generation_config.json", "chat_template.jinja"}) {
-    if (std::filesystem::exists(folder / name)) write_file(model / name, read_file(folder / name));
+  if (settings.chat_template == "chatml") {
+    write_file(model / kChatTemplateName, kChatmlTemplate);
+  } else if (settings.chat_template != "tokenizer") {
+    write_file(model / kChatTemplateName, read_template(settings.chat_template));
   }
   return model;
 }

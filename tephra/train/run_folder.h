@@ -10,6 +10,7 @@
 
 #include "tephra/base/files.h"
 #include "tephra/base/json.h"
+#include "tephra/train/config.h"
 
 namespace tephra {
 
@@ -21,8 +22,9 @@ std::vector<std::string> changed_keys(const std::string& before, const std::stri
 void check_same_run(const std::string& saved, const std::string& config, const Path& where);
 
 // Puts the tokenizer's files into model/: those of a folder (or beside a tokenizer.json), or the
-// byte tokenizer's for "bytes". Returns the folder.
-Path place_tokenizer(const Path& run_dir, const std::string& tokenizer);
+// byte tokenizer's for "bytes"; and the chat template that data.chat_template names. Returns the
+// folder.
+Path place_tokenizer(const Path& run_dir, const DataSettings& settings);
 
 void write_run_files(const Path& run_dir, const std::string& config, const Json& model_config);
 

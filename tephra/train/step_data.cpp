@@ -55,14 +55,14 @@ MicroBatch micro_batch(const Batch& batch) {
 
 }  // namespace
 
-StepData::StepData(const RunConfig& config, const Phases& phases,
-                   std::shared_ptr<const Tokenizer> tokenizer, int64_t vocab_size)
+StepData::StepData(const RunConfig& config, const Phases& phases, TextParts text)
     : micro_tokens_(config.step.micro_tokens) {
   std::vector<SourceConfig> settings = config.data.sources;
   if (settings.empty()) settings.push_back({.name = "environments", .kind = "environments"});
-  const SourceSetting setting{.tokenizer = std::move(tokenizer),
-                              .vocab_size = vocab_size,
-                              .seed = static_cast<uint64_t>(config.seed)};
+  const SourceSetting setting{.tokenizer = std::move(text.tokenizer),
+                              .vocab_size = text.vocab_size,
+                              .seed = static_cast<uint64_t>(config.seed),
+                              .renderer = std::move(text.renderer)};
   sources_ = open_sources(settings, setting);
   held_out_sources_ = open_held_out(settings, setting);
   phases_ = data_phases(phases, settings);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "tephra/data/chat_renderer.h"
 #include "tephra/data/loader.h"
 #include "tephra/data/prefetch.h"
 #include "tephra/text/tokenizer.h"
@@ -14,11 +15,17 @@
 
 namespace tephra {
 
+// What makes tokens of text.
+struct TextParts {
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<const ChatRenderer> renderer;  // null: no chat template
+  int64_t vocab_size = 0;                        // of the model; ids from there on are refused
+};
+
 class StepData {
  public:
-  // Opens every source. `vocab_size`: ids from there on are refused.
-  StepData(const RunConfig& config, const Phases& phases,
-           std::shared_ptr<const Tokenizer> tokenizer, int64_t vocab_size);
+  // Opens every source.
+  StepData(const RunConfig& config, const Phases& phases, TextParts text);
 
   // One micro-batch for every `step.micro_tokens`, samples in order.
   std::vector<MicroBatch> batch(int64_t step);

@@ -5,6 +5,7 @@
 
 #include "tephra/data/conversation_source.h"
 #include "tephra/data/packing.h"
+#include "tephra/text/chatml.h"
 #include "tests/data/test_tokenizer.h"
 #include "tests/support/error_of.h"
 
@@ -62,20 +63,30 @@ TEST(Conversations, AreReadStrictly) {
             "message 0: only the assistant has reasoning, not the role user");
 }
 
+Conversation chat_of(std::vector<ChatMessage> messages) {
+  Conversation conversation;
+  conversation.messages = std::move(messages);
+  return conversation;
+}
+
 Conversation long_chat() {
   std::string first, last;
   for (int i = 0; i < 150; ++i) first += "early " + std::to_string(i) + " ";
   for (int i = 0; i < 80; ++i) last += "late " + std::to_string(i) + " ";
-  return {{{"user", "one?", ""},
-           {"assistant", "first answer", first},
-           {"user", "two?", ""},
-           {"assistant", "second answer", last}}};
+  return chat_of({{"user", "one?", ""},
+                  {"assistant", "first answer", first},
+                  {"user", "two?", ""},
+                  {"assistant", "second answer", last}});
+}
+
+std::shared_ptr<const ChatRenderer> chatml() {
+  return std::make_shared<const ChatRenderer>(ChatTemplate::parse(kChatmlTemplate, "chatml"),
+                                              test_tokenizer());
 }
 
 int64_t length_of(const Conversation& conversation) {
   Encoder encoder(*test_tokenizer());
-  return static_cast<int64_t>(
-      encode_chat(conversation, chatml_pieces, *test_tokenizer(), encoder).tokens.size());
+  return static_cast<int64_t>(encode_chat((*chatml())(conversation), encoder).tokens.size());
 }
 
 Conversation trimmed(int64_t context, bool kept = true) {
@@ -119,8 +130,8 @@ TEST(Trimming, DropsEarlierReasoningWhenTheLastIsNotEnough) {
 TEST(Trimming, RefusesWhenTheAnswersAloneAreTooLong) { trimmed(10, false); }
 
 TEST(ConversationSource, LearnsOnlyWhatTheAssistantSays) {
-  const Conversation chat{{{"user", "what?", ""}, {"assistant", "this", "because"}}};
-  const ConversationSource source("chats", {chat}, chatml_pieces, test_tokenizer(), 1);
+  const Conversation chat = chat_of({{"user", "what?", ""}, {"assistant", "this", "because"}});
+  const ConversationSource source("chats", {chat}, chatml(), test_tokenizer(), 1);
   const int64_t context = 200;
   const Sample sample = source.sample(0, context);
   ASSERT_EQ(static_cast<int64_t>(sample.inputs.size()), context);
@@ -140,11 +151,11 @@ TEST(ConversationSource, LearnsOnlyWhatTheAssistantSays) {
 TEST(ConversationSource, PacksWholeConversationsAndReadsEachOncePerEpoch) {
   std::vector<Conversation> chats;
   for (int i = 0; i < 40; ++i) {
-    chats.push_back({{{"user", "q" + std::to_string(i), ""},
-                      {"assistant", std::string(static_cast<size_t>(1 + i % 9), 'x'), ""}}});
+    chats.push_back(chat_of({{"user", "q" + std::to_string(i), ""},
+                             {"assistant", std::string(static_cast<size_t>(1 + i % 9), 'x'), ""}}));
   }
-  chats.push_back({{{"user", "q", ""}, {"assistant", std::string(5000, 'y'), ""}}});
-  const ConversationSource source("chats", chats, chatml_pieces, test_tokenizer(), 1);
+  chats.push_back(chat_of({{"user", "q", ""}, {"assistant", std::string(5000, 'y'), ""}}));
+  const ConversationSource source("chats", chats, chatml(), test_tokenizer(), 1);
   EXPECT_EQ(source.dropped(256), 1);
   const int64_t count = source.samples_per_epoch(256);
   EXPECT_LT(count, 40);
