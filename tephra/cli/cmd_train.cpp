@@ -40,8 +40,10 @@ void describe(Flags& flags, Options& o) {
   flags.add("--out DIR", o.out, "the run folder; default: runs/ and the config's name");
   flags.add("--init-from DIR", o.init_from,
             "start from this model folder: its config, weights and tokenizer");
-  flags.add("--resume", o.resume, "auto: go on where the run folder's newest good checkpoint is")
-      .choices({"auto", "never"});
+  flags.add("--resume auto|never|DIR", o.resume,
+            "auto: go on after the run folder's newest good checkpoint, if there is one; never: "
+            "start afresh; DIR: go on after this checkpoint (RUN/checkpoints/step-N) or after the "
+            "newest of another run folder");
   flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
   flags.add("--plan", o.plan, "print what would be trained, on what, with how much memory; stop");
   flags.add("--dry-run", o.dry_run, "do two steps on real data, save nothing, say what they took");
@@ -49,6 +51,8 @@ void describe(Flags& flags, Options& o) {
   flags.example("tephra train configs/quickstart.toml");
   flags.example("tephra train configs/tiny.toml --set phases.0.steps=200 --out /tmp/run");
   flags.example("tephra train my.toml --init-from ZAYA1-8B --plan");
+  flags.example("tephra train my.toml --resume runs/my/checkpoints/step-500");
+  flags.example("tephra train other.toml --out runs/branch --resume runs/my");
 }
 
 // The peak that MFU is a share of: a GPU's is measured now; the CPU's is what `tephra doctor`
@@ -149,6 +153,7 @@ void report(const TrainSummary& s, const Peaks& peaks, const Path& run_dir) {
   std::string text =
       format("done: {} steps in {}, loss {:.4f}", s.steps, human_seconds(s.seconds), s.loss);
   if (s.validation_loss) text += format(", held out {:.4f}", *s.validation_loss);
+  if (s.accuracy) text += format(", {:.1f} % of held-out tasks right", 100 * *s.accuracy);
   if (s.skipped > 0) text += format(", {} bad steps", s.skipped);
   log_info("{}; {}", text, run_dir.string());
   if (s.steps == 0) return;
@@ -181,6 +186,11 @@ Path folder_of(const Options& o) {
   return Path("runs") / config.name;
 }
 
+int64_t resume(Trainer& trainer, const std::string& what) {
+  if (what == "auto") return trainer.resume();
+  return what == "never" ? trainer.start_afresh() : trainer.resume_from(what);
+}
+
 int run(const Options& o) {
   if (o.reference) {
     std::printf("%s", config_reference().c_str());
@@ -205,10 +215,11 @@ int run(const Options& o) {
                    .model = make_model(p, o),
                    .data = std::make_unique<StepData>(p.config, phases,
                                                       TextParts{p.tokens, p.chats, vocabulary}),
+                   .tokenizer = p.tokens,
                    .run_dir = run_dir,
                    .peaks = known,
                    .try_steps = o.dry_run ? 2 : 0});
-  const int64_t done = o.resume == "auto" ? trainer.resume() : trainer.start_afresh();
+  const int64_t done = resume(trainer, o.resume);
   write_run_files(run_dir, config_text, p.model_config);
   if (done > 0) {
     log_info("going on after step {} of {}", done, phases.steps());

@@ -71,6 +71,10 @@ std::vector<CheckpointInfo> list_checkpoints(const Path& run_dir);
 // when none is good.
 std::optional<Checkpoint> open_newest(const Path& run_dir);
 
+// A checkpoint by name: a step-N, of which every byte must be right (else Fault::data), or a run
+// folder, of which the newest good one is taken. Fault::usage when the path is neither.
+Checkpoint open_named(const Path& path);
+
 // A run that goes on from `step` leaves its later checkpoints behind: they become
 // step-N.set-aside, which is no checkpoint, so that no later start takes them for its own.
 // Returns how many.

@@ -25,18 +25,6 @@ Path run_folder_of(const Path& checkpoint) {
   return fs::canonical(checkpoint).parent_path().parent_path();
 }
 
-Checkpoint open_good(const Path& from) {
-  if (is_training_checkpoint(from)) {
-    Checkpoint checkpoint = Checkpoint::open(from);
-    const std::vector<std::string> problems = checkpoint.problems();
-    if (!problems.empty()) throw Error(Fault::data, problems[0]);
-    return checkpoint;
-  }
-  std::optional<Checkpoint> newest = open_newest(from);
-  require(newest.has_value(), "{}: holds no checkpoint", from.string());
-  return std::move(*newest);
-}
-
 // The model's config, and where it stands for messages.
 std::pair<Json, std::string> model_config(const Checkpoint& checkpoint, const Path& model_folder) {
   if (const Json* config =
@@ -102,7 +90,7 @@ std::string tensor_group(std::string_view name) {
 }
 
 int64_t export_training_checkpoint(const Path& from, const Path& to, const WriteOptions& options) {
-  const Checkpoint checkpoint = open_good(from);
+  const Checkpoint checkpoint = open_named(from);
   const Path model_folder = run_folder_of(checkpoint.folder()) / "model";
   const auto [config, where] = model_config(checkpoint, model_folder);
   const ModelKind& kind = model_kind(config, where);

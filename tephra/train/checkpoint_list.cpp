@@ -72,6 +72,22 @@ std::optional<Checkpoint> open_newest(const Path& run_dir) {
               "restore one from a copy, or start anew in another folder");
 }
 
+Checkpoint open_named(const Path& path) {
+  if (fs::exists(path / kManifestName)) {
+    Checkpoint checkpoint = Checkpoint::open(path);
+    const std::vector<std::string> problems = checkpoint.problems();
+    if (!problems.empty()) throw Error(Fault::data, problems[0]);
+    return checkpoint;
+  }
+  require(fs::is_directory(path), "{}: there is no such folder", path.string());
+  std::optional<Checkpoint> newest = open_newest(path);
+  require(newest.has_value(),
+          "{}: expected a checkpoint (a folder step-N with a {}) or a run folder that has some, "
+          "found neither",
+          path.string(), kManifestName);
+  return std::move(*newest);
+}
+
 int64_t set_aside_after(const Path& run_dir, int64_t step) {
   int64_t count = 0;
   for (const CheckpointInfo& info : list_checkpoints(run_dir)) {

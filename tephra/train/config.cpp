@@ -139,6 +139,19 @@ void ValidationSettings::fields(ConfigFields& f) {
   f.read("samples", samples, "of the context of the phase; 0: no validation", {.min = 0});
 }
 
+void EvaluationSettings::fields(ConfigFields& f) {
+  f.read("every_steps", every_steps, "0: only after the last step", {.min = 0});
+  f.read("tasks", tasks,
+         "held-out tasks of each kind and level, answered greedily; 0: no "
+         "evaluation",
+         {.min = 0});
+  f.read("environments", environments,
+         "kinds and levels, as in [\"addition:1-3\", \"sorting:2\"]; none: those that the data "
+         "sources train on");
+  f.read("seed", seed, "of the tasks, which are the same each time and those of tephra eval --seed",
+         {.min = 0});
+}
+
 void GuardSettings::fields(ConfigFields& f) {
   f.read("spike", spike, "a loss so many standard deviations above its window's mean; 0: never",
          {.min = 0});
@@ -169,6 +182,7 @@ void RunConfig::fields(ConfigFields& f) {
   f.table("step", step, "how a step is computed");
   f.table("checkpoints", checkpoints, "what a run can be resumed from");
   f.table("validation", validation, "loss on held-out data");
+  f.table("evaluation", evaluation, "accuracy on held-out tasks");
   f.table("guard", guard, "against bad steps");
   f.table("log", log, "metrics.jsonl and TensorBoard");
 }

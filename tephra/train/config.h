@@ -107,6 +107,16 @@ struct ValidationSettings {
   void fields(ConfigFields& f);
 };
 
+// Accuracy on held-out tasks of environments.
+struct EvaluationSettings {
+  int64_t every_steps = 0;
+  int64_t tasks = 0;
+  std::vector<std::string> environments;
+  int64_t seed = 0;
+
+  void fields(ConfigFields& f);
+};
+
 // What happens when a loss jumps or a gradient is not finite.
 struct GuardSettings {
   double spike = 0;  // standard deviations over the mean of the window; 0: off
@@ -137,6 +147,7 @@ struct RunConfig {
   StepSettings step;
   CheckpointSettings checkpoints;
   ValidationSettings validation;
+  EvaluationSettings evaluation;
   GuardSettings guard;
   LogSettings log;
 

@@ -13,6 +13,10 @@
 namespace tephra {
 namespace {
 
+// Of a checkpoint's state, beside RunState's.
+constexpr const char* kDataKey = "data";
+constexpr const char* kPendingKey = "pending_line";
+
 BalanceController balance_controller(Model& model, const BalancingSettings& s) {
   std::vector<BalancedLayer> layers;
   for (const BalancedRouter& r : model.routers()) layers.push_back({r.name, r.biases, r.experts});
@@ -42,6 +46,32 @@ std::vector<Scalar> scalars_of(const Json& row, const std::string& prefix = "") 
     }
   }
   return out;
+}
+
+// step-N lies in RUN/checkpoints.
+Path run_folder_of(const Checkpoint& checkpoint) {
+  return std::filesystem::canonical(checkpoint.folder()).parent_path().parent_path();
+}
+
+// The run so far, for its report; the log drops what comes after the step it goes on from.
+void take_metrics(const Path& from, const Path& to) {
+  std::filesystem::remove(to / kMetricsName);
+  if (std::filesystem::exists(from / kMetricsName)) {
+    std::filesystem::copy_file(from / kMetricsName, to / kMetricsName);
+  }
+}
+
+Json to_json(const std::vector<std::string>& lines) {
+  return Json::Array(lines.begin(), lines.end());
+}
+
+// The same positions of other data are other tokens.
+void check_same_data(const Fields& saved, const std::vector<std::string>& now, const Path& where) {
+  const Json* before = saved.json().find(kDataKey);
+  if (before == nullptr || before->dump() == to_json(now).dump()) return;
+  log_warning("the data is not what it was at {}; the run goes on with what is there now:",
+              where.filename().string());
+  for (const std::string& line : now) log_warning("  {}", line);
 }
 
 Json array_of(const std::vector<ExpertLoad>& loads, double ExpertLoad::*member) {
@@ -117,6 +147,8 @@ Trainer::Trainer(TrainParts parts)
                  optimizer_options(parts_.config.optimizer)),
       balance_(balance_controller(*parts_.model, parts_.config.balancing)),
       guard_(parts_.config.guard),
+      evaluation_(parts_.config, parts_.tokenizer),
+      data_identities_(parts_.data->identities()),
       lock_(parts_.run_dir),
       speed_(parts_.peaks) {}
 
@@ -127,12 +159,42 @@ RunState Trainer::state() { return {*parts_.model, optimizer_, balance_, guard_,
 int64_t Trainer::resume() {
   const std::optional<Checkpoint> checkpoint = open_newest(parts_.run_dir);
   if (!checkpoint) return 0;
-  const Fields saved(checkpoint->state(), (checkpoint->folder() / "manifest.json").string());
-  check_same_run(saved.string("config"), config_text_, checkpoint->folder());
-  state().load(*checkpoint);
-  set_aside_after(parts_.run_dir, checkpoint->step());
+  const int64_t done = go_on_after(*checkpoint);
+  set_aside_after(parts_.run_dir, done);
+  return done;
+}
+
+int64_t Trainer::resume_from(const Path& path) {
+  const Checkpoint checkpoint = open_named(path);
+  const Path other = run_folder_of(checkpoint);
+  if (std::filesystem::equivalent(other, parts_.run_dir)) {
+    const bool listed = checkpoint.folder().filename() == format("step-{}", checkpoint.step());
+    const int64_t done = go_on_after(checkpoint);
+    set_aside_after(parts_.run_dir, listed ? done : done - 1);
+    return done;
+  }
+  const std::vector<CheckpointInfo> own = list_checkpoints(parts_.run_dir);
+  if (!own.empty()) {
+    throw Error(Fault::usage,
+                format("{}: has checkpoints of its own, up to step {}, which going on from {} "
+                       "would leave behind",
+                       parts_.run_dir.string(), own.back().step, path.string()),
+                "--resume auto goes on with them; another --out begins another run");
+  }
+  const int64_t done = go_on_after(checkpoint);
+  take_metrics(other, parts_.run_dir);
+  return done;
+}
+
+int64_t Trainer::go_on_after(const Checkpoint& checkpoint) {
+  const Fields saved(checkpoint.state(), (checkpoint.folder() / kManifestName).string());
+  check_same_run(saved.string("config"), config_text_, checkpoint.folder());
+  check_same_data(saved, data_identities_, checkpoint.folder());
+  state().load(checkpoint);
+  const Json* pending = checkpoint.state().find(kPendingKey);
+  pending_ = pending ? *pending : Json();
   parts_.data->set_skipped(skipped_);
-  step_ = checkpoint->step();
+  step_ = checkpoint.step();
   return step_;
 }
 
@@ -182,9 +244,10 @@ ModelFigures Trainer::figures_of(int64_t context) const {
 
 TrainSummary Trainer::run() {
   const double begin = steady_seconds();
-  metrics_ = std::make_unique<MetricsLog>(parts_.run_dir, step_);
+  const int64_t logged = pending_.is_null() ? step_ : step_ - 1;
+  metrics_ = std::make_unique<MetricsLog>(parts_.run_dir, logged);
   if (parts_.config.log.tensorboard) {
-    events_ = std::make_unique<EventFile>(parts_.run_dir / "tensorboard", step_ + 1);
+    events_ = std::make_unique<EventFile>(parts_.run_dir / "tensorboard", logged + 1);
   }
   writer_ = std::make_unique<CheckpointWriter>(
       lock_, checkpoint_options(parts_.config.checkpoints, [this] { metrics_->flush(); }));
@@ -193,6 +256,7 @@ TrainSummary Trainer::run() {
   const int64_t end = dry ? std::min(phases_.steps(), step_ + parts_.try_steps) : phases_.steps();
 
   speed_.begin();
+  if (!pending_.is_null()) finish_pending();
   while (step_ < end) {
     const StepInfo info = phases_.at(step_);
     enter_phase(info.phase);
@@ -206,12 +270,7 @@ TrainSummary Trainer::run() {
       save(step_, !stop);
     }
     if (dry) stop_if_interrupted();
-    if (stop) {
-      writer_->wait();
-      throw Error(Fault::interrupted,
-                  format("stopped after step {} of {}, which is saved", step_, phases_.steps()),
-                  "run the same command again to go on");
-    }
+    if (stop) stop_here();
   }
   speed_.end();
   writer_->wait();
@@ -227,8 +286,29 @@ bool Trainer::due(int64_t every, int64_t done) const {
 
 void Trainer::save(int64_t step, bool regular) {
   const double begin = steady_seconds();
-  writer_->save(step, state().tensors(), state().save(config_text_, parts_.model_config));
+  Json saved = state().save(config_text_, parts_.model_config);
+  saved[kDataKey] = to_json(data_identities_);
+  if (!pending_.is_null()) saved[kPendingKey] = pending_;
+  writer_->save(step, state().tensors(), std::move(saved));
   speed_.add_pause(steady_seconds() - begin, regular);
+}
+
+void Trainer::stop_here() {
+  writer_->wait();
+  throw Error(Fault::interrupted,
+              format("stopped after step {} of {}, which is saved", step_, phases_.steps()),
+              "run the same command again to go on");
+}
+
+// The evaluation that the signal cut short, so that the step's line is as if there had been none.
+void Trainer::finish_pending() {
+  const StepInfo info = phases_.at(step_ - 1);
+  enter_phase(info.phase);
+  Json row = pending_;
+  if (!look_at_held_out(info, row)) stop_here();
+  pending_ = Json();
+  write_row(row);
+  if (due(parts_.config.checkpoints.every_steps, step_)) save(step_, true);
 }
 
 // Whether the step counts as done (skipped); else the run has gone back.
@@ -272,9 +352,46 @@ bool Trainer::roll_back(const StepInfo& info, const std::string& why) {
   return true;
 }
 
+bool Trainer::validation_due() const {
+  const ValidationSettings& s = parts_.config.validation;
+  return s.samples > 0 && due(s.every_steps, step_);
+}
+
+bool Trainer::evaluation_due() const {
+  return evaluation_.wanted() && due(parts_.config.evaluation.every_steps, step_);
+}
+
+// Adds what is due to the step's line; false when the program is asked to stop meanwhile.
+bool Trainer::look_at_held_out(const StepInfo& info, Json& row) {
+  if (validation_due()) {
+    if (const std::optional<double> loss = validate(info)) {
+      summary_.validation_loss = loss;
+      row["val_loss"] = *loss;
+    }
+  }
+  if (!evaluation_due()) return true;
+  try {
+    const double begin = steady_seconds();
+    if (const auto result = evaluation_.run(*parts_.model)) {
+      summary_.accuracy = result->mean;
+      row["eval"] = result->accuracy;
+      row["timing"]["evaluation"] = steady_seconds() - begin;
+      log_info("step {}: {:.1f} % of the held-out tasks are right", step_, 100 * result->mean);
+    }
+  } catch (const Error& error) {
+    if (error.fault() != Fault::interrupted) throw;
+    return false;
+  }
+  return true;
+}
+
+void Trainer::write_row(const Json& row) {
+  metrics_->append(row);
+  if (events_) events_->add(step_, scalars_of(row));
+}
+
 std::optional<double> Trainer::validate(const StepInfo& info) {
   const ValidationSettings& s = parts_.config.validation;
-  if (s.samples == 0 || !due(s.every_steps, step_)) return {};
   const NoGrad no_grad;
   double sum = 0;
   int64_t targets = 0;
@@ -299,13 +416,11 @@ void Trainer::log_step(const StepInfo& info, const StepResult& r) {
        .model_flops = tokens * figures.train_flops_per_token,
        .six_n_flops = tokens * 6 * static_cast<double>(figures.active_without_embedding)},
       r.times);
-  const std::optional<double> validation = validate(info);
-  if (validation) summary_.validation_loss = validation;
   const int64_t memory =
       memory_use(parts_.model->parameters().device().kind)[kNumPurposes].peak_bytes;
 
-  if (step_ % parts_.config.log.every_steps == 0 || step_ == phases_.steps() || validation) {
-    Json row;
+  Json row;
+  if (due(parts_.config.log.every_steps, step_) || validation_due() || evaluation_due()) {
     row["step"] = step_;
     row["tokens"] = info.tokens_before + info.tokens();
     row["phase"] = phases_.settings(info.phase).name;
@@ -320,11 +435,16 @@ void Trainer::log_step(const StepInfo& info, const StepResult& r) {
     if (step_ % parts_.config.log.load_every_steps == 0 || step_ == phases_.steps()) {
       row["load"] = load_shares(r.gradients.expert_counts);
     }
-    if (validation) row["val_loss"] = *validation;
-    row["timing"] = speed_.line();
-    row["timing"]["memory_bytes"] = memory;
-    metrics_->append(row);
-    if (events_) events_->add(step_, scalars_of(row));
+    const bool looked = look_at_held_out(info, row);
+    Json timing = speed_.line();
+    timing["memory_bytes"] = memory;
+    if (const Json* own = row.find("timing")) timing["evaluation"] = *own->find("evaluation");
+    row["timing"] = std::move(timing);
+    if (looked) {
+      write_row(row);
+    } else {
+      pending_ = row;
+    }
   }
 
   const double rate = tokens / r.times.seconds;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "tephra/train/config.h"
+#include "tephra/train/evaluation.h"
 #include "tephra/train/event_file.h"
 #include "tephra/train/live_line.h"
 #include "tephra/train/metrics.h"
@@ -22,6 +23,7 @@ struct TrainParts {
   Json model_config;  // native
   std::unique_ptr<Model> model;
   std::unique_ptr<StepData> data;
+  std::shared_ptr<const Tokenizer> tokenizer;  // for evaluations
   Path run_dir;
   Peaks peaks;            // that MFU is a share of
   int64_t try_steps = 0;  // of a dry run, which saves no checkpoint; 0: all of them
@@ -40,6 +42,7 @@ struct TrainSummary {
   double seconds = 0;
   double loss = 0;  // of the last step
   std::optional<double> validation_loss;
+  std::optional<double> accuracy;  // of the last evaluation
   int64_t skipped = 0;
   CheckpointStats checkpoints;
   SpeedTotals speed;
@@ -56,6 +59,9 @@ class Trainer {
 
   // Goes on from the newest good checkpoint of the run folder, if there is one; the steps done.
   int64_t resume();
+  // Goes on from this one: a step-N of this run (what came later is set aside) or of another, or
+  // another run's newest. Fault::usage when that would leave this run's own checkpoints behind.
+  int64_t resume_from(const Path& path);
   // Sets the checkpoints that the folder has aside, so that they are never resumed from; 0.
   int64_t start_afresh();
 
@@ -65,14 +71,21 @@ class Trainer {
  private:
   struct StepResult;
 
+  int64_t go_on_after(const Checkpoint& checkpoint);
   void enter_phase(int64_t phase);
   StepResult do_step(const StepInfo& info);
   bool pass_over(const StepInfo& info, const std::string& why);
   bool roll_back(const StepInfo& info, const std::string& why);
   ModelFigures figures_of(int64_t context) const;
   void save(int64_t step, bool regular);
+  void finish_pending();
+  [[noreturn]] void stop_here();
   void log_step(const StepInfo& info, const StepResult& result);
+  bool look_at_held_out(const StepInfo& info, Json& row);
+  void write_row(const Json& row);
   std::optional<double> validate(const StepInfo& info);
+  bool validation_due() const;
+  bool evaluation_due() const;
   bool due(int64_t every, int64_t done) const;
   RunState state();
 
@@ -83,6 +96,8 @@ class Trainer {
   Optimizer optimizer_;
   BalanceController balance_;
   Guard guard_;
+  Evaluation evaluation_;
+  std::vector<std::string> data_identities_;
   std::vector<SkippedSamples> skipped_;
 
   RunLock lock_;
@@ -94,6 +109,7 @@ class Trainer {
 
   int64_t step_ = 0;    // steps done
   int64_t phase_ = -1;  // entered
+  Json pending_;        // the line of the last step, when its evaluation was cut short
   double smooth_loss_ = 0;
   TrainSummary summary_;
 };

@@ -121,7 +121,11 @@ TEST(CheckpointExport, SaysWhereThereIsNone) {
   const Scratch run;
   fs::create_directories(run / "checkpoints");
   const Error error = error_of([&] { export_training_checkpoint(run.path(), run / "out", {}); });
-  EXPECT_EQ(error.what(), run.path().string() + ": holds no checkpoint");
+  EXPECT_EQ(
+      error.what(),
+      run.path().string() +
+          ": expected a checkpoint (a folder step-N with a manifest.json) or a run folder that "
+          "has some, found neither");
   EXPECT_EQ(error.fault(), Fault::usage);
 }
 
