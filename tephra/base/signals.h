@@ -8,6 +8,11 @@ namespace tephra {
 // Blocking system calls return EINTR afterwards, so that a prompt that waits for input stops, too.
 void install_signal_handlers();
 
+// From now on the calling thread takes signals on a stack of their own. For threads that call a
+// library which moves the stack pointer into memory of its own, as oneDNN's products do: a handler
+// on that "stack" would write below the block, into whatever the heap has there.
+void use_signal_stack();
+
 bool interrupted();
 
 // Throws Fault::interrupted (exit code 130) when asked to stop.

@@ -3,12 +3,16 @@
 #include "tephra/device/cpu/gemm.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/time.h>
 
 #include <cmath>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "tephra/base/parallel.h"
+#include "tephra/base/signals.h"
 
 namespace tephra::cpu {
 namespace {
@@ -186,6 +190,51 @@ TEST(Gemm, SeveralProductsAreTheSameAsOneByOne) {
     gemm(alone[i].g);
     EXPECT_TRUE(same(alone[i].c, together[i].c)) << "product " << i;
   }
+}
+
+// oneDNN's products keep their stack in a block of the heap; a handler that ran there would write
+// over what lies before it.
+TEST(Gemm, SignalsWithinAProductDoNotRunOnItsStack) {
+  install_signal_handlers();
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction action {};
+    sigaction(signal, nullptr, &action);
+    EXPECT_TRUE(action.sa_flags & SA_ONSTACK);
+    action.sa_handler = SIG_DFL;
+    sigaction(signal, &action, nullptr);
+  }
+  const auto flags_after_a_product = [] {
+    Product<float, float> p(64, 64, 64, false, false);
+    gemm(p.g);
+    stack_t stack{};
+    sigaltstack(nullptr, &stack);
+    return stack.ss_flags;
+  };
+  EXPECT_EQ(flags_after_a_product() & SS_DISABLE, 0);
+  int flags = SS_DISABLE;
+  std::thread([&] { flags = flags_after_a_product(); }).join();
+  EXPECT_EQ(flags & SS_DISABLE, 0) << "any thread that computes";
+}
+
+// Most of these signals come within a product. Without a stack of their own the heap is soon beyond
+// repair, and malloc ends the program.
+TEST(Gemm, TheHeapSurvivesSignals) {
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_ONSTACK | SA_RESTART;
+  sigaction(SIGALRM, &action, &before);
+  const itimerval often{{0, 200}, {0, 200}}, never{};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  std::vector<std::vector<float>> kept;
+  for (int i = 0; i < 100; ++i) {
+    Product<float, float> p(100 + i, 60, 200, false, true);
+    gemm(p.g);
+    kept.emplace_back(static_cast<size_t>(1000 + i));
+    if (i % 3 == 0) kept.erase(kept.begin());
+  }
+  setitimer(ITIMER_REAL, &never, nullptr);
+  sigaction(SIGALRM, &before, nullptr);
 }
 
 }  // namespace

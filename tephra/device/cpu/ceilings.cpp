@@ -11,6 +11,7 @@
 #include "tephra/base/clock.h"
 #include "tephra/base/error.h"
 #include "tephra/base/parallel.h"
+#include "tephra/base/signals.h"
 #include "tephra/device/machine.h"
 #include "tephra/device/memory.h"
 
@@ -96,6 +97,7 @@ void GemmPeer::run_one(const GemmShape& s, int64_t index, int threads) const {
   float* c = static_cast<float*>(c_->data()) + index * c_stride_;
   parallel_for(size, std::min(piece, std::max<int64_t>(1, size)), [&](int64_t begin, int64_t end) {
     const LibraryThreads scope(1);
+    use_signal_stack();
     const int64_t row = by_rows ? begin : 0, column = by_rows ? 0 : begin;
     const dnnl_status_t status = dnnl_sgemm(
         s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', by_rows ? end - begin : s.m,

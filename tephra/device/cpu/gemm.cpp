@@ -10,6 +10,7 @@
 
 #include "tephra/base/error.h"
 #include "tephra/base/parallel.h"
+#include "tephra/base/signals.h"
 #include "tephra/device/cpu/gemm_kernels.h"
 #include "tephra/device/cpu/scratch.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 // oneDNN threads with OpenMP; the setting is per calling thread.
 void use_one_library_thread() {
-  thread_local const bool once = (omp_set_num_threads(1), true);
+  thread_local const bool once = (omp_set_num_threads(1), use_signal_stack(), true);
   (void)once;
 }
 
