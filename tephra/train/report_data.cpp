@@ -205,6 +205,7 @@ Json accuracy_chart(const RunMetrics& metrics) {
   json["title"] = "Accuracy by kind of task, mean of its levels";
   json["percent"] = true;
   json["zero"] = true;
+  json["whole"] = true;  // up to 100 %
   json["series"] = Json::Array{};
   for (const auto& [kind, series] : metrics.accuracy()) {
     json["series"].push_back(series_json(kind, series));

@@ -114,10 +114,14 @@ const extent = (chart, log) => {
   let low = values[Math.floor(values.length * cut)];
   let high = values[Math.ceil(values.length * (1 - cut)) - 1];
   if (chart.zero && !log) low = Math.min(0, low);
+  if (chart.whole) high = 1;
   if (low === high) { const d = Math.abs(low) * 0.1 || 1; low -= log ? d / 2 : d; high += d; }
   const margin = (high - low) * 0.04;
   return log ? [low / 1.05, high * 1.05] : [chart.zero && low >= 0 ? low : low - margin, high + margin];
 };
+
+// Of lines beyond the sixth, whose colours come again.
+const DASHES = ['none', '6 3', '2 3', '8 3 2 3'];
 
 class Plot {
   constructor(chart, parent) {
@@ -203,14 +207,14 @@ class Plot {
   }
 
   line(s, i, parent) {
-    const x = this.places[i].map(this.px), color = `var(--s${i % 6})`;
+    const x = this.places[i].map(this.px), color = `var(--s${i % 6})`, dash = i < 6 ? 'none' : DASHES[Math.floor(i / 6) % DASHES.length];
     const path = ys => 'M' + ys.map((y, k) => `${x[k].toFixed(1)} ${this.py(y).toFixed(1)}`).join('L');
     if (s.low) {
       const back = s.high.map((_, k) => { const j = s.high.length - 1 - k; return `${x[j].toFixed(1)} ${this.py(s.high[j]).toFixed(1)}`; });
       svg('path', {d: path(s.low) + 'L' + back.join('L') + 'Z', fill: color, style: 'opacity:var(--band)'}, parent);
     }
     const smooth = s.smooth && state.smooth > 0;
-    svg('path', {d: path(s.mean), fill: 'none', stroke: color, 'stroke-width': smooth ? 1 : 1.7, 'stroke-opacity': smooth ? .4 : 1, 'stroke-linejoin': 'round'}, parent);
+    svg('path', {d: path(s.mean), fill: 'none', stroke: color, 'stroke-width': smooth ? 1 : 1.7, 'stroke-opacity': smooth ? .4 : 1, 'stroke-linejoin': 'round', 'stroke-dasharray': dash}, parent);
     if (smooth) svg('path', {d: path(s.shown = smoothed(s.mean)), fill: 'none', stroke: color, 'stroke-width': 1.9, 'stroke-linejoin': 'round'}, parent);
     else s.shown = null;
     if (s.step.length <= 60) {
@@ -224,7 +228,7 @@ class Plot {
     this.chart.series.forEach((s, i) => {
       const k = step === null ? s.step.length - 1 : nearest(s.step, step);
       const item = el('span', {}, this.legend);
-      el('i', {style: `background:var(--s${i % 6})`}, item);
+      el('i', {style: i < 6 ? `background:var(--s${i % 6})` : `border-top:3px ${i < 12 ? 'dashed' : 'dotted'} var(--s${i % 6});height:0`}, item);
       item.append(s.name + ' ');
       const say = v => this.chart.percent ? (v * 100).toFixed(1) + '%' : exact(v);
       el('b', {}, item, say((s.shown || s.mean)[k]));
