@@ -186,6 +186,26 @@ Path folder_of(const Options& o) {
   return Path("runs") / config.name;
 }
 
+// A model that has learnt to end its turns with a token, and is not told that this is an end, goes
+// on and on.
+void warn_of_open_ends(const Prepared& p) {
+  const auto& sources = p.config.data.sources;
+  const bool chats = std::any_of(sources.begin(), sources.end(),
+                                 [](const SourceConfig& s) { return s.kind == "conversations"; });
+  const std::optional<int32_t> end = chats && p.chats ? p.chats->end_of_turn() : std::nullopt;
+  if (!end) return;
+  const Json* ends = p.model_config.find("eos_token_id");
+  Json::Array all = ends && ends->is_array() ? ends->array() : Json::Array{};
+  if (ends && ends->is_int()) all.push_back(*ends);
+  if (std::any_of(all.begin(), all.end(), [&](const Json& id) { return id.integer() == *end; })) {
+    return;
+  }
+  log_warning(
+      "{} ends the assistant's turns with {}, which is no end token of the model; add its id {} to "
+      "eos_token_id of the model's config.json, or generation will not stop there",
+      p.chats->where(), p.tokens->token(*end), *end);
+}
+
 int64_t resume(Trainer& trainer, const std::string& what) {
   if (what == "auto") return trainer.resume();
   return what == "never" ? trainer.start_afresh() : trainer.resume_from(what);
@@ -207,6 +227,7 @@ int run(const Options& o) {
   }
 
   install_signal_handlers();
+  warn_of_open_ends(p);
   const std::string config_text = dump_config(p.config);
   const Peaks known = peaks(parse_device(o.device));
   const int64_t vocabulary = p.model_config.find("vocab_size")->integer();

@@ -117,12 +117,12 @@ ChatRenderer::Span ChatRenderer::find_turn(std::string_view text, std::string_vi
     throw Error(Fault::data, format("{}: cannot tell what the assistant wrote", form_.where()),
                 "mark the assistant's turns in the template with {% generation %}");
   }
-  return {first, content_end + end_of_turn(rest)};
+  return {first, content_end + bytes_of_end(rest)};
 }
 
 // Bytes of the token that ends the turn, with white space before it; where a template has none, of
 // the newline that takes its place.
-size_t ChatRenderer::end_of_turn(std::string_view rest) const {
+size_t ChatRenderer::bytes_of_end(std::string_view rest) const {
   const size_t space = std::min(rest.find_first_not_of(" \n"), rest.size());
   size_t longest = 0;
   for (const AddedToken& token : tokenizer_->added_tokens()) {
@@ -132,6 +132,20 @@ size_t ChatRenderer::end_of_turn(std::string_view rest) const {
   }
   if (longest > 0) return space + longest;
   return rest.starts_with('\n') ? 1 : 0;
+}
+
+std::optional<int32_t> ChatRenderer::end_of_turn() const {
+  Conversation chat;
+  chat.messages = {{"user", "x", ""}, {"assistant", "y", ""}};
+  try {
+    std::optional<int32_t> last;
+    for (const ChatPiece& piece : (*this)(chat)) {
+      if (piece.learnt) last = tokenizer_->encode(piece.text).back();
+    }
+    return last && tokenizer_->is_special(*last) ? last : std::nullopt;
+  } catch (const Error&) {  // it wants other chats than this one
+    return std::nullopt;
+  }
 }
 
 bool leaves_out_reasoning(const Conversation& conversation, std::span<const ChatPiece> pieces) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,9 @@ class ChatRenderer {
   // or does not show a turn of the assistant.
   std::vector<ChatPiece> operator()(const Conversation& conversation) const;
 
+  // The token that ends a turn of the assistant; none where the template has no such token.
+  std::optional<int32_t> end_of_turn() const;
+
   const std::string& where() const { return form_.where(); }
 
  private:
@@ -43,7 +47,7 @@ class ChatRenderer {
                                std::string_view text) const;
   Span find_turn(std::string_view text, std::string_view replaced, std::string_view mark,
                  size_t from) const;
-  size_t end_of_turn(std::string_view rest) const;
+  size_t bytes_of_end(std::string_view rest) const;
 
   ChatTemplate form_;
   std::shared_ptr<const Tokenizer> tokenizer_;

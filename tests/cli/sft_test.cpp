@@ -120,5 +120,19 @@ TEST_F(Sft, TakesTheTokenizersTemplateAndSaysWhenThereIsNone) {
   EXPECT_NE(missing.err.find("no-such.jinja"), std::string::npos) << missing.err;
 }
 
+TEST_F(Sft, WarnsWhenTheModelWouldNotStopAtTheEndOfATurn) {
+  const std::string model = base();
+  const std::vector<std::string> from{"--init-from", model, "--set", "phases.0.steps=1"};
+  const Ran good = tune("good", "chatml", from);
+  EXPECT_EQ(good.err.find("is no end token"), std::string::npos) << good.err;
+  Json json = Json::parse(read_file(Path(model) / "config.json"), "config.json");
+  json["eos_token_id"] = int64_t{1};
+  write_file(Path(model) / "config.json", json.dump());
+  const Ran warned = tune("warned", "chatml", from);
+  EXPECT_EQ(warned.code, 0);
+  EXPECT_NE(warned.err.find("<|im_end|>, which is no end token of the model"), std::string::npos)
+      << warned.err;
+}
+
 }  // namespace
 }  // namespace tephra

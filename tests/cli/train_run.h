@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "tephra/base/files.h"
@@ -84,9 +85,9 @@ class Train : public ::testing::Test {
     return all;
   }
 
-  // Starts the run and kills it after so many milliseconds; true when it ended by itself before.
-  bool run_for(const std::string& run, int milliseconds, int signal,
-               const std::vector<std::string>& more = {}) const {
+  // Starts the run and sends the signal when `now` says so; true when it ended by itself before.
+  bool run_until(const std::string& run, const std::function<bool()>& now, int signal,
+                 const std::vector<std::string>& more = {}) const {
     const std::vector<std::string> words = arguments(run, more);
     std::vector<char*> argv{const_cast<char*>(TEPHRA_BINARY)};
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -96,11 +97,24 @@ class Train : public ::testing::Test {
       execv(TEPHRA_BINARY, argv.data());
       _exit(127);
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
-    kill(child, signal);
     int status = 0;
-    waitpid(child, &status, 0);
+    bool ended = false;
+    while (!ended && !now()) {
+      ended = waitpid(child, &status, WNOHANG) == child;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (!ended) {
+      kill(child, signal);
+      waitpid(child, &status, 0);
+    }
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+
+  // The same after so many milliseconds.
+  bool run_for(const std::string& run, int milliseconds, int signal) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+    return run_until(
+        run, [end] { return std::chrono::steady_clock::now() >= end; }, signal);
   }
 
   Scratch scratch_;

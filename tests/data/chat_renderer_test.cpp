@@ -126,6 +126,15 @@ TEST(ChatRenderer, TellsTurnsApartThatReadAlike) {
             "<|im_start|>user\nagain<|im_end|>\n<|im_start|>assistant\n[[<|im_end|>]]\n");
 }
 
+TEST(ChatRenderer, KnowsTheTokenThatEndsATurn) {
+  const auto name = [](const ChatRenderer& render) {
+    return tokenizer()->token(*render.end_of_turn());
+  };
+  EXPECT_EQ(name(renderer(golden("zaya1"))), "<|im_end|>");
+  EXPECT_EQ(name(renderer(golden("gemma"))), "<end_of_turn>");
+  EXPECT_FALSE(renderer("{% for m in messages %}{{ m.content }}\n{% endfor %}").end_of_turn());
+}
+
 TEST(ChatRenderer, KnowsWhenReasoningIsLeftOut) {
   const Conversation thought = two_turns();
   EXPECT_FALSE(leaves_out_reasoning(thought, renderer(golden("qwen3"))(thought)));
