@@ -53,20 +53,20 @@ class Panel:
         for step, bound in marks:
             out.append(f'<path class="m" d="M{self.x(step) - 26:.1f} {self.y(bound):.1f}h52"/>')
             out.append(self.text(self.x(step), self.y(bound) + 14, f"{bound:g} by step {step}", "middle"))
-        for step in range(0, self.steps + 1, max(1, self.steps // 10)):
+        for step in range(0, self.steps + 1, 100 * max(1, self.steps // 1000)):
             out.append(self.text(self.x(step), self.top + self.height + 16, f"{step}", "middle"))
         return out
 
     def lines(self, rows):
         out = []
         for layer in range(len(rows[0][1])):
-            points = " ".join(f"{self.x(s):.1f},{self.y(e[layer]):.1f}" for s, e in rows)
+            points = " ".join(f"{self.x(s):.0f},{self.y(e[layer]):.1f}" for s, e in rows)
             out.append(f'<polyline stroke="{COLOURS[layer % len(COLOURS)]}" points="{points}"/>')
         return out
 
 
 def svg(rows, window, marks):
-    steps = rows[-1][0]
+    steps = max([rows[-1][0]] + [step for step, _ in marks])
     upper, lower = Panel(30, 190, 0, steps), Panel(282, 190, 0.95, steps)
     body = upper.axes("entropy of the load / ln(experts), every step", [0, 0.25, 0.5, 0.75, 1], [])
     body += upper.lines(rows)
