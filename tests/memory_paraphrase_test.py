@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BAR = 95.0
 
 with tempfile.TemporaryDirectory() as folder:
-    subprocess.run([sys.executable, ROOT / "tools/make_memory_questions.py", "--make", "4", "--out", folder,
+    subprocess.run([sys.executable, ROOT / "tools/make_memory_questions.py", "--make", "2", "--out", folder,
                     "--seed", "7"], check=True)
     report = json.loads(subprocess.run([sys.argv[1], "bench", "memory", "--data", folder, "--json"],
                                        check=True, capture_output=True, text=True).stdout)
