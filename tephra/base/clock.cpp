@@ -11,7 +11,7 @@
 namespace tephra {
 namespace {
 
-const double loaded = steady_seconds();  // for systems that do not say when a process began
+const double kLoaded = steady_seconds();  // for systems that do not say when a process began
 
 // Seconds after the machine's start at which this process began; negative when not known. In
 // /proc/self/stat it is the 20th word after the program's name, which may itself hold anything.
@@ -34,7 +34,7 @@ double began() {
 double process_seconds() {
   timespec now{};
   const double start = began();
-  if (start < 0 || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return steady_seconds() - loaded;
+  if (start < 0 || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return steady_seconds() - kLoaded;
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - start;
 }
 
