@@ -109,7 +109,8 @@ class PatternParser {
     Node one = atom(depth);
     int least = 1, most = 1;
     if (take('*')) {
-      least = 0, most = -1;
+      least = 0;
+      most = -1;
     } else if (take('+')) {
       most = -1;
     } else if (take('?')) {

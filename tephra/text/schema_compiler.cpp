@@ -22,11 +22,11 @@ const std::vector<std::string> kAnnotations = {
 
 // Nothing but these and annotations.
 void allow(const Json& schema, const std::string& where, const std::vector<std::string>& names) {
+  const auto among = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  };
   for (const auto& [name, value] : schema.object()) {
-    const auto among = [&](const std::vector<std::string>& list) {
-      return std::find(list.begin(), list.end(), name) != list.end();
-    };
-    require(among(names) || among(kAnnotations),
+    require(among(names, name) || among(kAnnotations, name),
             "schema {}: '{}' is not understood here; leave it out", where, clipped(name, 60));
   }
 }
