@@ -16,6 +16,7 @@ using RefKind = TimeRef::Kind;
 constexpr size_t kLookBack = 6;      // turns before the question
 constexpr int64_t kFillFactor = 5;   // of k: a time with as few turns as this is short
 constexpr double kRareShare = 0.03;  // of all turns: a single word as rare as this is a subject
+constexpr double kFewRows = 5;       // and as many as this are few in any memory
 
 // A phrase of time, in the words it was found in.
 struct Said {
@@ -306,7 +307,8 @@ class Finder {
   // One or two words that stand in few turns are what a question is about.
   bool is_subject() {
     const int64_t with = index_.rows_with(table_, all_rows(table_), question_.terms);
-    return static_cast<double>(with) <= kRareShare * static_cast<double>(table_.rows());
+    return static_cast<double>(with) <=
+           std::max(kFewRows, kRareShare * static_cast<double>(table_.rows()));
   }
 
   const TurnTable& table_;

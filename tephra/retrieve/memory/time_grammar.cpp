@@ -70,7 +70,9 @@ class Assembler {
 
   void find_atoms() {
     for (size_t i = 0; i < words_.size();) {
-      if (const auto m = words_.match(i)) {
+      // "talk about five days ago": the word belongs to the verb.
+      const bool belongs = words_.is(i, "about|around|some|just|only|like|maybe|exactly");
+      if (const auto m = belongs ? std::nullopt : words_.match(i)) {
         atoms_.push_back({m->ref, i, m->end});
         i = std::max(m->end, i + 1);
       } else {

@@ -43,6 +43,10 @@ std::vector<ScoredRow> best_rows(const TurnTable& table, const RowSet& rows,
       const float before = row > range.begin ? own[at - 1] : 0.0f;
       const float after = row + 1 < range.end ? own[at + 1] : 0.0f;
       if (own[at] == 0 && before == 0 && after == 0) continue;
+      const double most =
+          (double{own[at]} + kBesideBefore * double{before} + kBesideAfter * double{after}) *
+          (speaker ? kSpeakerShare : 1);
+      if (best.size() == k && most < best.front().score) continue;  // the usual case
       double score = own[at];
       if (before > 0 && table.session(row - 1) == table.session(row)) {
         score += kBesideBefore * static_cast<double>(before);
@@ -73,29 +77,48 @@ double idf(double rows, double with_term) {
 
 // How often each term occurs in each row that holds it, in the order of rows.
 struct TurnIndex::Found {
-  std::vector<std::vector<Posting>> terms;
+  std::vector<std::span<const Posting>> terms;  // of the index, or of `owned`
+  std::vector<std::vector<Posting>> owned;
   std::vector<uint32_t> lengths;  // of the rows of the set, in order
   uint64_t words = 0;
+
+  void show_owned() { terms.assign(owned.begin(), owned.end()); }
 };
 
+uint32_t TurnIndex::id_of_word(uint64_t hash, std::string_view lower) {
+  const auto [word, is_new_word] = word_ids_.try_emplace(hash, 0);
+  if (is_new_word) {
+    const auto [id, is_new] =
+        ids_.try_emplace(word_hash(stem(lower)), static_cast<uint32_t>(postings_.size()));
+    if (is_new) postings_.emplace_back();
+    word->second = id->second;
+  }
+  return word->second;
+}
+
 void TurnIndex::build(const TurnTable& table) {
-  std::unordered_map<uint64_t, uint32_t> counts;
+  std::vector<uint32_t> ids;
   for (int64_t row = rows(); row < table.rows(); ++row) {
-    counts.clear();
-    const uint64_t words = for_each_stem(table.text(row), [&](uint64_t hash) { ++counts[hash]; });
-    for (const auto& [hash, count] : counts) {
-      const auto [id, is_new] = ids_.try_emplace(hash, static_cast<uint32_t>(postings_.size()));
-      if (is_new) postings_.emplace_back();
-      postings_[id->second].push_back({static_cast<uint32_t>(row), count});
+    ids.clear();
+    WordReader reader(table.text(row));
+    for (Word word; reader.next(word);) {
+      if (!is_stop_word(word.hash)) ids.push_back(id_of_word(word.hash, word.text));
     }
-    length_sums_.push_back(length_sums_.back() + words);
+    std::sort(ids.begin(), ids.end());
+    for (size_t i = 0; i < ids.size();) {
+      const size_t first = i;
+      while (i < ids.size() && ids[i] == ids[first]) ++i;
+      postings_[ids[first]].push_back(
+          {static_cast<uint32_t>(row), static_cast<uint32_t>(i - first)});
+    }
+    length_sums_.push_back(length_sums_.back() + ids.size());
   }
 }
 
 TurnIndex::Found TurnIndex::read(const TurnTable& table, const RowSet& rows,
                                  const std::vector<std::string>& terms) const {
   Found found;
-  found.terms.resize(terms.size());
+  found.owned.resize(terms.size());
   std::vector<uint64_t> hashes;
   for (const std::string& term : terms) hashes.push_back(word_hash(term));
   std::vector<uint32_t> counts(terms.size());
@@ -106,18 +129,20 @@ TurnIndex::Found TurnIndex::read(const TurnTable& table, const RowSet& rows,
         for (size_t t = 0; t < hashes.size(); ++t) counts[t] += hashes[t] == hash ? 1 : 0;
       });
       for (size_t t = 0; t < counts.size(); ++t) {
-        if (counts[t] > 0) found.terms[t].push_back({static_cast<uint32_t>(row), counts[t]});
+        if (counts[t] > 0) found.owned[t].push_back({static_cast<uint32_t>(row), counts[t]});
       }
       found.lengths.push_back(static_cast<uint32_t>(words));
       found.words += words;
     }
   }
+  found.show_owned();
   return found;
 }
 
 TurnIndex::Found TurnIndex::look_up(const RowSet& rows,
                                     const std::vector<std::string>& terms) const {
   Found found;
+  found.owned.resize(terms.size());
   found.terms.resize(terms.size());
   for (const RowRange& range : rows) {
     const auto begin = static_cast<size_t>(range.begin), end = static_cast<size_t>(range.end);
@@ -129,9 +154,14 @@ TurnIndex::Found TurnIndex::look_up(const RowSet& rows,
       const auto before = [](const Posting& p, int64_t row) { return p.row < row; };
       const auto first = std::lower_bound(list.begin(), list.end(), range.begin, before);
       const auto last = std::lower_bound(first, list.end(), range.end, before);
-      found.terms[t].insert(found.terms[t].end(), first, last);
+      if (rows.size() == 1) {
+        found.terms[t] = {first, last};
+      } else {
+        found.owned[t].insert(found.owned[t].end(), first, last);
+      }
     }
   }
+  if (rows.size() != 1) found.show_owned();
   return found;
 }
 
@@ -145,7 +175,8 @@ TurnIndex::Found TurnIndex::found(const TurnTable& table, const RowSet& rows,
 int64_t TurnIndex::rows_with(const TurnTable& table, const RowSet& rows,
                              const std::vector<std::string>& terms) {
   int64_t count = 0;
-  for (const std::vector<Posting>& list : found(table, rows, terms, kReadRows).terms) {
+  const Found hits = found(table, rows, terms, kReadRows);
+  for (const std::span<const Posting> list : hits.terms) {
     count += static_cast<int64_t>(list.size());
   }
   return count;
@@ -177,8 +208,8 @@ std::vector<ScoredRow> TurnIndex::search(const TurnTable& table, const RowSet& r
     return static_cast<double>(length_sums_[i + 1] - length_sums_[i]);
   };
 
-  std::vector<float> scores(static_cast<size_t>(count), 0.0f);
-  for (const std::vector<Posting>& list : hits.terms) {
+  scores_.assign(static_cast<size_t>(count), 0.0f);
+  for (const std::span<const Posting> list : hits.terms) {
     const double weight = idf(static_cast<double>(count), static_cast<double>(list.size()));
     at = 0;
     for (const Posting& p : list) {
@@ -186,10 +217,10 @@ std::vector<ScoredRow> TurnIndex::search(const TurnTable& table, const RowSet& r
       const double n = p.count;
       const double norm =
           kSaturation * (1 - kLengthShare + kLengthShare * length(p.row, where) / mean);
-      scores[where] += static_cast<float>(weight * n * (kSaturation + 1) / (n + norm));
+      scores_[where] += static_cast<float>(weight * n * (kSaturation + 1) / (n + norm));
     }
   }
-  return best_rows(table, rows, scores, search);
+  return best_rows(table, rows, scores_, search);
 }
 
 }  // namespace tephra

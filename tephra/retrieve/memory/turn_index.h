@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -52,9 +53,13 @@ class TurnIndex {
              const std::vector<std::string>& terms) const;
   Found look_up(const RowSet& rows, const std::vector<std::string>& terms) const;
 
-  std::unordered_map<uint64_t, uint32_t> ids_;  // of a stem's hash
+  uint32_t id_of_word(uint64_t hash, std::string_view lower);
+
+  std::unordered_map<uint64_t, uint32_t> ids_;       // of a stem's hash
+  std::unordered_map<uint64_t, uint32_t> word_ids_;  // the same of every word that was met
   std::vector<std::vector<Posting>> postings_;
   std::vector<uint64_t> length_sums_ = {0};  // words before each row
+  std::vector<float> scores_;                // of one search
 };
 
 }  // namespace tephra
