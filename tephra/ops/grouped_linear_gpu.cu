@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Offsets stay on the device: the grid is as large as any routing needs, and each block finds its
-// expert. This is the portable form; its tiles are f32.
+// expert. This is the portable form, with tiles in f32; bf16 on a Hopper device takes
+// device/gpu/grouped_gemm.h where the shape allows.
 #include "tephra/core/gpu_kernel.h"
+#include "tephra/device/gpu/gemm.h"
+#include "tephra/device/gpu/grouped_gemm.h"
 #include "tephra/device/gpu/tile.h"
 #include "tephra/ops/grouped_linear.h"
 
@@ -86,6 +89,28 @@ struct ClearSkipped {
   }
 };
 
+// The fast path; false when it does not take this.
+bool run_fast(gpu::Stream& stream, gpu::GroupedProduct product, const Tensor& a, const Tensor& b,
+              const Tensor& c, const Tensor& weight, const Tensor& offsets, bool accumulate) {
+  if constexpr (gpu::kHasCudaLibraries) {
+    if (a.dtype() != DType::bf16 || gpu::using_portable_gemm()) return false;
+    return gpu::grouped_gemm_hopper(stream, {.product = product,
+                                             .experts = static_cast<int>(weight.dim(0)),
+                                             .rows = a.rows(),
+                                             .in = weight.dim(2),
+                                             .out = weight.dim(1),
+                                             .offsets = offsets.data<int32_t>(),
+                                             .a = a.raw(),
+                                             .a_stride = a.row_stride(),
+                                             .b = b.raw(),
+                                             .b_stride = b.row_stride(),
+                                             .c = c.raw(),
+                                             .c_stride = c.row_stride(),
+                                             .accumulate = accumulate});
+  }
+  return false;
+}
+
 template <class T, bool kGrad>
 void run_experts(gpu::Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& offsets,
                  const Tensor& y, bool accumulate) {
@@ -96,6 +121,11 @@ void run_experts(gpu::Stream& stream, const Tensor& x, const Tensor& weight, con
                   ClearSkipped<T>{bounds + experts, gpu::rows_of<T>(y)});
   }
   if (x.rows() == 0) return;
+  if (!accumulate &&
+      run_fast(stream, kGrad ? gpu::GroupedProduct::input_gradient : gpu::GroupedProduct::output, x,
+               weight, y, weight, offsets, false)) {
+    return;
+  }
   stream.launch(multiply_experts<T, kGrad>,
                 {.blocks = gpu::blocks_for(y.cols(), gpu::kTile),
                  .blocks_y = tiles,
@@ -115,6 +145,10 @@ void GroupedLinearGrad::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(x.dtype(), [&]<class T>() {
     if (dx) run_experts<T, true>(stream, dy, weight, offsets, dx, accumulate_dx);
     if (!dweight) return;
+    if (run_fast(stream, gpu::GroupedProduct::weight_gradient, dy, x, dweight, weight, offsets,
+                 accumulate_dweight)) {
+      return;
+    }
     const int64_t out = weight.dim(1), in = weight.dim(2);
     stream.launch(multiply_expert_weights<T>,
                   {.blocks = gpu::blocks_for(in, gpu::kTile),

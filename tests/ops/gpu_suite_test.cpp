@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every op, every case of its spec, on the GPU against the CPU in f64. Skipped where there is none.
 #include "tephra/device/gpu/runtime.h"
+#include "tephra/ops/expert_cases.h"
+#include "tephra/ops/grouped_linear.h"
 #include "tests/ops/op_suite.h"
 
 namespace tephra {
@@ -139,6 +141,36 @@ TEST_P(GpuSuite, SkipsTheGradientsNobodyWants) {
     for (size_t i = 0; i < specs.size(); ++i) specs[i].gradient = i == only;
     const Result got = run_with_gradients(test(), make_inputs(specs, DType::f32, 8, kGpu));
     EXPECT_TRUE(same_bits(got.gradients[only], want.gradients[only])) << "input " << only;
+  }
+}
+
+// The specs' matrices are small and odd; these are of the size that the fast path takes: experts
+// with part of a tile, several, none, and skipped tokens behind the last.
+TEST(GpuGroupedLinear, MultipliesTilesOfMatrixUnitsAsTheCpuDoes) {
+  if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
+  struct Routing {
+    int64_t tokens, classes, experts;
+  };
+  for (const Routing r : {Routing{700, 5, 4}, {130, 3, 6}, {1, 1, 2}, {64, 1, 1}, {1000, 2, 2}}) {
+    const OpCase test{.name = "tiles",
+                      .inputs = {{.shape = {r.tokens, 256}},
+                                 InputSpec::parameter({r.experts, 512, 256}, 0, 0.1),
+                                 InputSpec::index(spread_experts(r.tokens, r.classes))},
+                      .run = [](const Tensors& in) -> Tensors {
+                        return {grouped_linear(in[0], in[1], plan_dispatch(in[2], in[1].dim(0)))};
+                      }};
+    const Tensors in = make_inputs(test.inputs, DType::bf16, 3, kGpu);
+    const Result got = run_with_gradients(test, in);
+    const Result want = run_with_gradients(test, widened(in));
+    const std::string what = format("{} tokens, {} experts", r.tokens, r.experts);
+    expect_close(got.outputs[0], want.outputs[0], tolerance_of(DType::bf16), what);
+    expect_close(got.gradients[0], want.gradients[0], 4 * tolerance_of(DType::bf16), what);
+    expect_close(got.gradients[1], want.gradients[1], 4 * tolerance_of(DType::bf16), what);
+    expect_same_bits(got, run_with_gradients(test, in));
+    const Result twice = run_with_gradients(test, in, /*clear=*/false);
+    const Tensor doubled = to_device(clone(got.gradients[1]), kCpu);
+    add_into(doubled, doubled);
+    expect_close(twice.gradients[1], doubled, 1e-5, what + ", accumulated");
   }
 }
 

@@ -81,6 +81,7 @@ void gemm(Stream& stream, const Gemm& g) {
 }
 
 void use_portable_gemm(bool on) { portable_only = on; }
+bool using_portable_gemm() { return portable_only; }
 
 std::vector<std::pair<std::string, std::string>> libraries() {
   std::vector<std::pair<std::string, std::string>> found;

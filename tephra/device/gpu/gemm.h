@@ -37,7 +37,8 @@ bool gemm_cublaslt(Stream& stream, const Gemm& g);
 // Its version, empty when it is not there.
 std::string cublaslt_version();
 
-// For tests: gemm() goes to the portable kernel.
+// For tests: products go to the portable kernels.
 void use_portable_gemm(bool on);
+bool using_portable_gemm();
 
 }  // namespace tephra::gpu

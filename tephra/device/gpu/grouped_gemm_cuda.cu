@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+// The grouped product for Hopper. A persistent block of 384 threads computes tiles of 128 x 256:
+// one thread feeds a ring of stages through the copy engine, two warpgroups multiply 64 x 256 each,
+// and results leave through the copy engine again, which adds gradients in the L2 cache (once for
+// each element, so in one order). Rows past an expert's end are computed and not stored; in the
+// weight gradient, where they would be summed, they are zeroed in shared memory. Blocks share
+// nothing: as a pair with common loads they waited for each other and lost a tenth to a quarter.
+#include "tephra/device/gpu/grouped_gemm.h"
+#include "tephra/device/gpu/hopper.h"
+
+namespace tephra::gpu {
+namespace {
+
+using namespace hopper;
+
+constexpr int kTileRows = 128, kTileColumns = 256, kDepth = 64;  // of one block and stage
+constexpr int kGroupedStages = 4;
+constexpr int kBytesA = kTileRows * kDepth * 2, kBytesB = kTileColumns * kDepth * 2;
+constexpr int kBox = 64 * 64 * 2;  // of rows of 128 bytes
+constexpr int kWarpgroup = 128;
+constexpr int kGroupedThreads = 3 * kWarpgroup;
+
+struct Stages {
+  alignas(1024) uint8_t a[kGroupedStages][kBytesA];
+  alignas(1024) uint8_t b[kGroupedStages][kBytesB];
+  alignas(1024) uint8_t c[2][2][kBox];  // of each warpgroup, on its way out
+  uint64_t full[kGroupedStages], empty[kGroupedStages];
+};
+
+struct Shape {
+  int experts;
+  int out_rows;  // rows of an expert's weight gradient
+  int columns;
+  int depth;       // of the reduction, where all experts share it
+  int64_t stride;  // of c
+  bool accumulate;
+};
+
+// The tiles of all experts in a fixed order, dealt to clusters in turn: down the rows first, so
+// that clusters at work together share columns.
+template <bool kRagged>
+class Tiles {
+ public:
+  __device__ Tiles(const int32_t* offsets, const Shape& shape)
+      : offsets_(offsets),
+        shape_(shape),
+        local_(static_cast<int>(blockIdx.x) - static_cast<int>(gridDim.x)) {
+    end_ = __ldg(offsets);
+    enter(0);
+  }
+
+  __device__ bool advance() {
+    for (local_ += static_cast<int>(gridDim.x); local_ >= tiles_;
+         local_ -= tiles_, enter(expert + 1)) {
+      if (expert + 1 >= shape_.experts) return false;
+    }
+    row = (local_ % down_) * kTileRows;
+    column = (local_ / down_) * kTileColumns;
+    return true;
+  }
+
+  int expert = 0, begin = 0, rows = 0;  // the expert's rows in the row matrices
+  int row = 0, column = 0;              // the tile in its output
+
+ private:
+  __device__ void enter(int e) {
+    expert = e;
+    begin = end_;
+    end_ = __ldg(offsets_ + e + 1);
+    rows = end_ - begin;
+    down_ = ((kRagged ? rows : shape_.out_rows) + kTileRows - 1) / kTileRows;
+    tiles_ = down_ * (shape_.columns / kTileColumns);
+  }
+
+  const int32_t* offsets_;
+  const Shape& shape_;
+  int local_, down_ = 0, tiles_ = 0, end_ = 0;
+};
+
+// Which operands have the reduction across their rows.
+template <GroupedProduct kProduct>
+constexpr bool kAcrossA = kProduct == GroupedProduct::weight_gradient;
+template <GroupedProduct kProduct>
+constexpr bool kAcrossB = kProduct != GroupedProduct::output;
+
+template <GroupedProduct kProduct>
+__device__ int blocks_of(const Shape& shape, int rows) {
+  const int depth = kProduct == GroupedProduct::weight_gradient ? rows : shape.depth;
+  return (depth + kDepth - 1) / kDepth;
+}
+
+// Where the ring of stages stands.
+struct Position {
+  int stage = 0;
+  uint32_t phase = 0;
+  __device__ void advance() {
+    if (++stage == kGroupedStages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+// One thread: fills the stages with the operands of this block's tiles.
+template <GroupedProduct kProduct>
+__device__ void feed(Stages& s, const CUtensorMap* map_a, const CUtensorMap* map_b,
+                     const int32_t* offsets, const Shape& shape) {
+  constexpr bool kRagged = kProduct != GroupedProduct::weight_gradient;
+  Tiles<kRagged> tile(offsets, shape);
+  Position at;
+  while (tile.advance()) {
+    const int blocks = blocks_of<kProduct>(shape, tile.rows);
+    for (int k = 0; k < blocks; ++k, at.advance()) {
+      wait_barrier(&s.empty[at.stage], at.phase ^ 1);
+      uint64_t* full = &s.full[at.stage];
+      expect_bytes(full, kBytesA + kBytesB);
+      uint8_t* a = s.a[at.stage];
+      uint8_t* b = s.b[at.stage];
+      const int depth = k * kDepth, row_of_depth = tile.begin + depth;
+      if constexpr (kAcrossA<kProduct>) {
+        for (int i = 0; i < 2; ++i) {
+          copy_tile(a + i * kBox, map_a, full, tile.row + 64 * i, row_of_depth, 0);
+        }
+      } else {
+        copy_tile(a, map_a, full, depth, tile.begin + tile.row, 0);
+      }
+      if constexpr (kAcrossB<kProduct>) {
+        for (int i = 0; i < 4; ++i) {
+          copy_tile(b + i * kBox, map_b, full, tile.column + 64 * i, kRagged ? depth : row_of_depth,
+                    kRagged ? tile.expert : 0);
+        }
+      } else {
+        copy_tile(b, map_b, full, depth, tile.column, tile.expert);
+      }
+    }
+  }
+}
+
+__device__ uint32_t packed(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const uint32_t&>(pair);
+}
+
+// A warpgroup's tile on its way out: boxes of 64 rows of 128 bytes with the copy engine's swizzle,
+// one written while the other is read.
+struct Outlet {
+  uint8_t (*boxes)[kBox];
+  int warpgroup;
+
+  template <class Write, class Send>
+  __device__ void pass(int part, Write write, Send send) const {
+    uint8_t* box = boxes[part % 2];
+    if (threadIdx.x % kWarpgroup == 0) wait_stores<1>();
+    sync_threads(1 + warpgroup, kWarpgroup);
+    write(box);
+    publish_stores();
+    sync_threads(1 + warpgroup, kWarpgroup);
+    if (threadIdx.x % kWarpgroup == 0) {
+      send(box);
+      commit_stores();
+    }
+  }
+};
+
+__device__ void store_bf16(const float (&d)[128], const Outlet& out, const CUtensorMap* map,
+                           int row, int column) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
+  const int table = lane / 8, in_tile = 16 * warp + 8 * (table % 2) + lane % 8;
+#pragma unroll
+  for (int part = 0; part < kTileColumns / 64; ++part) {
+    out.pass(
+        part,
+        [&](uint8_t* box) {
+#pragma unroll
+          for (int i = 0; i < 8; i += 2) {
+            const int unit = i + table / 2, at = 4 * (i + 8 * part);
+            store_tables(box + in_tile * 128 + 16 * (unit ^ in_tile % 8), packed(d[at], d[at + 1]),
+                         packed(d[at + 2], d[at + 3]), packed(d[at + 4], d[at + 5]),
+                         packed(d[at + 6], d[at + 7]));
+          }
+        },
+        [&](uint8_t* box) { store_tile(map, box, column + 64 * part, row, 0); });
+  }
+}
+
+__device__ void store_f32(const float (&d)[128], const Outlet& out, const CUtensorMap* map, int row,
+                          int column, int expert, bool accumulate) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
+#pragma unroll
+  for (int part = 0; part < kTileColumns / 32; ++part) {
+    out.pass(
+        part,
+        [&](uint8_t* box) {
+#pragma unroll
+          for (int i = 0; i < 8; ++i) {  // four times two columns, of two rows
+            const int in_tile = 16 * warp + i % 2 * 8 + lane / 4;
+            const int unit = i / 2 * 2 + lane % 4 / 2, at = 4 * (4 * part + i / 2) + i % 2 * 2;
+            *reinterpret_cast<float2*>(box + in_tile * 128 + 16 * (unit ^ in_tile % 8) +
+                                       lane % 2 * 8) = {d[at], d[at + 1]};
+          }
+        },
+        [&](uint8_t* box) {
+          if (accumulate) {
+            add_tile(map, box, column + 32 * part, row, expert);
+          } else {
+            store_tile(map, box, column + 32 * part, row, expert);
+          }
+        });
+  }
+}
+
+// The last rows of an expert, straight from the registers.
+__device__ void store_some_bf16(const float (&d)[128], __nv_bfloat16* c, int64_t stride, int rows) {
+  const int lane = threadIdx.x % 32, top = threadIdx.x % kWarpgroup / 32 * 16 + lane / 4;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = top + 8 * half;
+    if (row >= rows) continue;
+    __nv_bfloat16* to = c + row * stride + 2 * (lane % 4);
+#pragma unroll
+    for (int j = 0; j < 32; ++j) {
+      *reinterpret_cast<uint32_t*>(to + 8 * j) =
+          packed(d[4 * j + 2 * half], d[4 * j + 2 * half + 1]);
+    }
+  }
+}
+
+// The rows of the left operand that belong to the next expert, as zeros.
+__device__ void clear_tail(uint8_t* box, int rows, int warpgroup) {
+  const int thread = threadIdx.x % kWarpgroup;
+  for (int at = rows * 8 + thread; at < kDepth * 8; at += kWarpgroup) {
+    reinterpret_cast<uint4*>(box)[at] = {0, 0, 0, 0};
+  }
+  publish_stores();
+  sync_threads(1 + warpgroup, kWarpgroup);
+}
+
+// Two warpgroups: multiply what arrives, and store.
+template <GroupedProduct kProduct>
+__device__ void multiply_tiles(Stages& s, const CUtensorMap* map_c, const int32_t* offsets,
+                               const Shape& shape, void* c) {
+  constexpr bool kWeights = kProduct == GroupedProduct::weight_gradient;
+  const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroup - 1;
+  const auto release = [&](int stage) {
+    if (threadIdx.x % kWarpgroup == 0) arrive(&s.empty[stage]);
+  };
+  const Outlet out{s.c[warpgroup], warpgroup};
+  Tiles<!kWeights> tile(offsets, shape);
+  Position at;
+  while (tile.advance()) {
+    float d[128];
+    const int blocks = blocks_of<kProduct>(shape, tile.rows);
+    const int row = tile.row + warpgroup * 64;
+    if (!kWeights && row >= tile.rows) {  // nothing to compute
+      for (int k = 0; k < blocks; ++k, at.advance()) {
+        wait_barrier(&s.full[at.stage], at.phase);
+        release(at.stage);
+      }
+      continue;
+    }
+    int before = 0;
+    for (int k = 0; k < blocks; ++k, at.advance()) {
+      wait_barrier(&s.full[at.stage], at.phase);
+      uint8_t* a = s.a[at.stage] + warpgroup * (kBytesA / 2);
+      if (kWeights && tile.rows - k * kDepth < kDepth) {
+        clear_tail(a, tile.rows - k * kDepth, warpgroup);
+      }
+      const uint64_t left = kAcrossA<kProduct> ? tile_across(a, kBox) : tile_along(a);
+      const uint64_t right =
+          kAcrossB<kProduct> ? tile_across(s.b[at.stage], kBox) : tile_along(s.b[at.stage]);
+      begin_products();
+#pragma unroll
+      for (int step = 0; step < kDepth / 16; ++step) {
+        multiply_64x256x16<kAcrossA<kProduct>, kAcrossB<kProduct>>(
+            d, left + step * kStep<kAcrossA<kProduct>>, right + step * kStep<kAcrossB<kProduct>>,
+            k > 0 || step > 0);
+      }
+      commit_products();
+      if (k > 0) {
+        wait_products<1>();
+        release(before);
+      }
+      before = at.stage;
+    }
+    wait_products<0>();
+    if (blocks > 0) release(before);
+    if constexpr (kWeights) {
+      if (blocks == 0) {
+        if (shape.accumulate) continue;
+#pragma unroll
+        for (float& value : d) value = 0;
+      }
+      store_f32(d, out, map_c, row, tile.column, tile.expert, shape.accumulate);
+    } else if (tile.rows - row >= 64) {
+      store_bf16(d, out, map_c, tile.begin + row, tile.column);
+    } else {
+      store_some_bf16(
+          d,
+          static_cast<__nv_bfloat16*>(c) + int64_t{tile.begin + row} * shape.stride + tile.column,
+          shape.stride, tile.rows - row);
+    }
+  }
+  if (threadIdx.x % kWarpgroup == 0) wait_stores<0>();
+}
+
+template <GroupedProduct kProduct>
+__global__ void __launch_bounds__(kGroupedThreads, 1)
+    grouped_kernel(const __grid_constant__ CUtensorMap map_a,
+                   const __grid_constant__ CUtensorMap map_b,
+                   const __grid_constant__ CUtensorMap map_c, const int32_t* offsets,
+                   const __grid_constant__ Shape shape, void* c) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
+  extern __shared__ uint8_t raw[];
+  Stages& s = *reinterpret_cast<Stages*>(raw + (1024 - shared_address(raw) % 1024) % 1024);
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < kGroupedStages; ++stage) {
+      init_barrier(&s.full[stage], 1);
+      init_barrier(&s.empty[stage], 2);  // each warpgroup that multiplies
+    }
+    publish_barriers();
+  }
+  __syncthreads();
+  if (threadIdx.x < kWarpgroup) {
+    give_registers<40>();
+    if (threadIdx.x == 0) feed<kProduct>(s, &map_a, &map_b, offsets, shape);
+  } else {
+    take_registers<232>();
+    multiply_tiles<kProduct>(s, &map_c, offsets, shape, c);
+  }
+#endif
+}
+
+using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                            const cuuint64_t*, const cuuint32_t*, const cuuint32_t*,
+                            CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+                            CUtensorMapFloatOOBfill);
+
+// From the driver at run time: linking libcuda would keep the program from starting without one.
+Encode find_encode() {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault,
+                                       &result) != cudaSuccess ||
+      result != cudaDriverEntryPointSuccess) {
+    return nullptr;
+  }
+  return reinterpret_cast<Encode>(found);
+}
+
+// `matrices` row-major matrices one after another, in boxes whose rows are 128 bytes.
+struct Matrices {
+  const void* data;
+  int64_t columns, rows, stride, matrices;
+  uint32_t box_rows;
+  bool f32 = false;
+
+  // As the copy engine wants it: 16 bytes.
+  bool aligned() const {
+    return reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride * (f32 ? 4 : 2) % 16 == 0;
+  }
+
+  CUtensorMap describe() const {
+    static const Encode encode = find_encode();
+    const int64_t element = f32 ? 4 : 2;
+    const cuuint64_t size[3] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows),
+                                static_cast<cuuint64_t>(matrices)};
+    const cuuint64_t steps[2] = {static_cast<cuuint64_t>(stride * element),
+                                 static_cast<cuuint64_t>(stride * rows * element)};
+    const cuuint32_t box[3] = {static_cast<cuuint32_t>(128 / element), box_rows, 1};
+    const cuuint32_t each[3] = {1, 1, 1};
+    CUtensorMap map;
+    const CUresult result =
+        encode(&map, f32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
+               const_cast<void*>(data), size, steps, box, each, CU_TENSOR_MAP_INTERLEAVE_NONE,
+               CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (result != CUDA_SUCCESS) {
+      throw Error(Fault::device, "describing a matrix to the copy engine failed with status " +
+                                     std::to_string(static_cast<int>(result)));
+    }
+    return map;
+  }
+};
+
+template <GroupedProduct kProduct>
+bool launch_grouped(Stream& stream, const GroupedGemm& g, int processors) {
+  const bool weights = kProduct == GroupedProduct::weight_gradient;
+  const bool output = kProduct == GroupedProduct::output;
+  const int64_t columns = output ? g.out : g.in, depth = output ? g.in : g.out;
+  const Matrices a{g.a, depth, g.rows, g.a_stride, 1, kAcrossA<kProduct> ? 64 : kTileRows};
+  const Matrices b = weights
+                         ? Matrices{g.b, g.in, g.rows, g.b_stride, 1, 64}
+                         : Matrices{g.b, g.in, g.out, g.in, g.experts, output ? kTileColumns : 64};
+  const Matrices c = weights ? Matrices{g.c, g.in, g.out, g.in, g.experts, 64, true}
+                             : Matrices{g.c, columns, g.rows, g.c_stride, 1, 64};
+  if (!a.aligned() || !b.aligned() || !c.aligned()) return false;
+  const Shape shape{g.experts,
+                    static_cast<int>(g.out),
+                    static_cast<int>(columns),
+                    static_cast<int>(depth),
+                    g.c_stride,
+                    g.accumulate};
+  constexpr int kBytes = sizeof(Stages) + 1024;
+  static const cudaError_t sized = cudaFuncSetAttribute(
+      grouped_kernel<kProduct>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  check(sized, "reserving shared memory");
+  stream.launch(grouped_kernel<kProduct>,
+                {.blocks = processors, .threads = kGroupedThreads, .shared_bytes = kBytes},
+                a.describe(), b.describe(), c.describe(), g.offsets, shape, g.c);
+  return true;
+}
+
+// Multiprocessors of a Hopper device whose driver knows the copy engine, else 0.
+int hopper_processors(const Stream& stream) {
+  stream.enter();
+  int device = 0, major = 0, minor = 0, processors = 0;
+  check(cudaGetDevice(&device), "asking for the device");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+        "asking a device");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+        "asking a device");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
+        "asking a device");
+  return major == 9 && minor == 0 && find_encode() != nullptr ? processors : 0;
+}
+
+}  // namespace
+
+bool grouped_gemm_hopper(Stream& stream, const GroupedGemm& g) {
+  static const int processors = hopper_processors(stream);  // of the first device: they are alike
+  if (processors == 0 || g.rows == 0 || g.in % kTileColumns != 0 || g.out % kTileColumns != 0) {
+    return false;
+  }
+  switch (g.product) {
+    case GroupedProduct::output:
+      return launch_grouped<GroupedProduct::output>(stream, g, processors);
+    case GroupedProduct::input_gradient:
+      return launch_grouped<GroupedProduct::input_gradient>(stream, g, processors);
+    default:
+      return launch_grouped<GroupedProduct::weight_gradient>(stream, g, processors);
+  }
+}
+
+}  // namespace tephra::gpu
