@@ -7,6 +7,7 @@ namespace tephra {
 Command bench_memory_command();
 Command bench_ops_command();
 Command bench_optimizer_command();
+Command bench_serve_command();
 Command bench_tokenizer_command();
 Command bench_train_command();
 Command checkpoint_export_command();
@@ -24,6 +25,7 @@ Command memory_check_command();
 Command memory_query_command();
 Command memory_tool_command();
 Command report_command();
+Command serve_command();
 Command tokenizer_check_command();
 Command tokenizer_decode_command();
 Command tokenizer_encode_command();
@@ -44,6 +46,7 @@ std::vector<Command> all_commands() {
   return {
       grouped("Training", train_command()),
       grouped("Models", generate_command()),
+      grouped("Models", serve_command()),
       grouped("Models", eval_command()),
       grouped("Models", verify_command()),
       grouped("Models", checkpoint_inspect_command()),
@@ -68,6 +71,7 @@ std::vector<Command> all_commands() {
       grouped("This machine", bench_optimizer_command()),
       grouped("This machine", bench_tokenizer_command()),
       grouped("This machine", bench_memory_command()),
+      grouped("This machine", bench_serve_command()),
   };
 }
 

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <thread>
+
+#include "tephra/base/error.h"
+#include "tephra/base/log.h"
+#include "tephra/base/signals.h"
+#include "tephra/base/text.h"
+#include "tephra/cli/command.h"
+#include "tephra/serve/api.h"
+
+namespace tephra {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string name;
+  std::string host = "127.0.0.1";
+  int64_t port = 8080;
+  std::string api_key_file;
+  std::string kv_memory = "4GiB";
+  int64_t context = 0;
+  int64_t sequences = 64;
+  int64_t queue = 256;
+  int64_t connections = 512;
+  int64_t prefill_tokens = 512;
+  std::string max_body = "16MiB";
+  int64_t request_timeout = 600;
+  int64_t drain_timeout = 30;
+  bool no_prefix_cache = false, throughput = false;
+  std::string dtype = "f32";
+  std::string device = "cpu";
+};
+
+void describe(Flags& flags, Options& o) {
+  flags.add("--model", o.model, "model folder: config.json, model*.safetensors, tokenizer.json")
+      .required();
+  flags.add("--name", o.name, "what the API calls the model; the folder's name by default");
+  flags.add("--host", o.host, "address to listen at; 0.0.0.0 lets other machines in");
+  flags.add("--port", o.port, "0 takes any that is free").range(0, 65535);
+  flags.add("--api-key-file FILE", o.api_key_file,
+            "let in only who shows one of these keys, one a line");
+  flags.add("--kv-memory SIZE", o.kv_memory, "memory for keys and values of all answers");
+  flags.add("--context", o.context, "tokens of one request, at most; 0: what the model can")
+      .range(0, 1e9);
+  flags.add("--sequences", o.sequences, "answers side by side, at most").range(1, 4096);
+  flags.add("--queue", o.queue, "answers that may wait for their turn; more get status 429")
+      .range(0, 1e6);
+  flags.add("--connections", o.connections, "open connections, at most; more get status 503")
+      .range(1, 20000);
+  flags
+      .add("--prefill-tokens", o.prefill_tokens,
+           "tokens of prompts that are read between two tokens of the answers")
+      .range(1, 1e6);
+  flags.add("--max-body SIZE", o.max_body, "largest request");
+  flags.add("--request-timeout", o.request_timeout, "seconds that a request may take")
+      .range(1, 1e6);
+  flags
+      .add("--drain-timeout", o.drain_timeout,
+           "seconds that open requests get to finish after SIGTERM or Ctrl-C")
+      .range(0, 1e6);
+  flags.add("--throughput", o.throughput,
+            "more tokens in all when many answers run side by side, while a single one is slower");
+  flags.add("--no-prefix-cache", o.no_prefix_cache, "compute every prompt anew");
+  flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
+  flags.add("--device", o.device, "the engine runs on the CPU so far").choices({"cpu"});
+  flags.example("tephra serve --model build/quickstart/model");
+  flags.example(
+      "tephra serve --model DIR --host 0.0.0.0 --api-key-file keys.txt --kv-memory 16GiB");
+  flags.example(
+      "curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' -d "
+      "'{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'");
+}
+
+int64_t bytes_of(const std::string& flag, const std::string& text) {
+  const auto bytes = parse_bytes(text);
+  require(bytes.has_value() && *bytes > 0, "{}: expected a size such as 4GiB, got '{}'", flag,
+          text);
+  return *bytes;
+}
+
+std::string default_name(const Path& folder) {
+  const Path whole = std::filesystem::weakly_canonical(folder);
+  return whole.filename().empty() ? "model" : whole.filename().string();
+}
+
+ApiOptions api_options(const Options& o) {
+  ApiOptions api;
+  api.model_name = o.name.empty() ? default_name(o.model) : o.name;
+  api.engine = {.kv_memory = bytes_of("--kv-memory", o.kv_memory),
+                .sequences = o.sequences,
+                .context = o.context,
+                .prefill_tokens = o.prefill_tokens,
+                .prefix_cache = !o.no_prefix_cache,
+                .throughput = o.throughput};
+  api.waiting = o.queue;
+  api.request_seconds = static_cast<double>(o.request_timeout);
+  if (!o.api_key_file.empty()) api.keys = ApiKeys::load(o.api_key_file);
+  return api;
+}
+
+void warn_if_open(const Options& o) {
+  const bool local = o.host == "127.0.0.1" || o.host == "localhost" || o.host == "::1";
+  if (!local && o.api_key_file.empty()) {
+    log_warning(
+        "--host {}: everybody who reaches this machine can use the model; give "
+        "--api-key-file to ask for a key",
+        o.host);
+  }
+}
+
+// Open requests get time to finish; then they are ended.
+void drain(Api& api, HttpServer& server, const Options& o) {
+  log_info("stopping: {} open connections get {} s to finish; Ctrl-C once more ends at once",
+           server.connections(), o.drain_timeout);
+  api.drain();
+  server.stop_accepting();
+  if (server.wait_for_connections(static_cast<double>(o.drain_timeout))) return;
+  log_warning("{} connections were still open; ending them", server.connections());
+  api.cancel_all();
+  server.wait_for_connections(5);
+}
+
+int run(const Options& o) {
+  require_folder(o.model, "a model folder");
+  const auto max_body = static_cast<size_t>(bytes_of("--max-body", o.max_body));
+  ApiOptions options = api_options(o);
+  const auto model =
+      load_model(o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device)});
+  Api api(*model, o.model, std::move(options));
+  warn_if_open(o);
+  HttpServer server(
+      {.host = o.host,
+       .port = static_cast<int>(o.port),
+       .connections = o.connections,
+       .limits = {.body_bytes = max_body}},
+      [&](const HttpRequest& request, const HttpClientConnection& client) {
+        return api.handle(request, client);
+      },
+      Api::refusal);
+  install_signal_handlers();
+  const EngineStats s = api.stats();
+  log_info("{} is served at {}/v1, with room for {} tokens in {} of KV memory{}",
+           o.name.empty() ? default_name(o.model) : o.name, server.url(),
+           human_count(s.blocks * s.block_tokens), human_bytes(s.blocks * s.block_bytes),
+           api.can_chat() ? "" : "; the model has no chat template, so there is no chat");
+  while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  drain(api, server, o);
+  return 0;
+}
+
+}  // namespace
+
+Command serve_command() {
+  return command<Options>("serve", "serve a model to OpenAI-compatible clients", describe, run);
+}
+
+}  // namespace tephra

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/serve/api.h"
+
+#include <algorithm>
+#include <ctime>
+#include <random>
+
+#include "tephra/base/error.h"
+#include "tephra/base/log.h"
+#include "tephra/base/text.h"
+#include "tephra/serve/answer_writer.h"
+#include "tephra/serve/api_error.h"
+#include "tephra/text/chat_session.h"
+
+namespace tephra {
+namespace {
+
+HttpResponse json_response(const Json& body, int status = 200) {
+  return {.status = status, .body = body.dump() + "\n"};
+}
+
+HttpResponse error_response(const ApiError& e) {
+  HttpResponse r = json_response(e.json(), e.status());
+  if (e.status() == 429 || e.status() == 503) r.headers.emplace_back("Retry-After", "1");
+  if (e.status() == 401) r.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return r;
+}
+
+// What the model's makers recommend, where they say.
+Sampling recommended_sampling(const Path& folder) {
+  Sampling s;
+  s.temperature = 1;
+  const Path file = folder / "generation_config.json";
+  if (!std::filesystem::exists(file)) return s;
+  const Json json = Json::parse(read_file(file), file.string());
+  const Fields fields(json, file.string());
+  if (!fields.boolean_or("do_sample", true)) s.temperature = 0;
+  s.temperature = fields.number_or("temperature", s.temperature);
+  s.top_p = fields.number_or("top_p", s.top_p);
+  s.top_k = fields.integer_or("top_k", s.top_k);
+  s.min_p = fields.number_or("min_p", s.min_p);
+  s.repetition = fields.number_or("repetition_penalty", s.repetition);
+  check_sampling(s);
+  return s;
+}
+
+Json parse_body(const HttpRequest& request) {
+  const std::string* type = request.header("content-type");
+  if (type == nullptr || !type->starts_with("application/json")) {
+    throw ApiError(415, format("expected a body of type application/json, got {}",
+                               type == nullptr ? "no content-type" : clipped(*type, 60)));
+  }
+  try {
+    return Json::parse(request.body, "the body");
+  } catch (const Error& e) {
+    throw ApiError(400, e.what(), "", "invalid_json");
+  }
+}
+
+uint64_t fresh_seed() {
+  static thread_local std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+}  // namespace
+
+Api::Api(Model& model, const Path& folder, ApiOptions options)
+    : model_(model),
+      options_(std::move(options)),
+      tokenizer_(Tokenizer::load(folder)),
+      defaults_(recommended_sampling(folder)),
+      forms_(tokenizer_, model.tokens()),
+      created_(static_cast<int64_t>(std::time(nullptr))),
+      engine_(model, options_.engine) {
+  if (ChatTemplate::present(folder)) chat_ = ChatTemplate::load(folder);
+}
+
+HttpResponse Api::refusal(int status, const std::string& message) {
+  return error_response(ApiError(status, message));
+}
+
+HttpResponse Api::handle(const HttpRequest& request, const HttpClientConnection& client) {
+  HttpResponse response;
+  try {
+    response = route(request, client);
+  } catch (const ApiError& e) {
+    response = error_response(e);
+  } catch (const Error& e) {
+    // What the caller got wrong, found where the work is done: a prompt too long, a template that
+    // raises.
+    const bool theirs = e.fault() == Fault::usage;
+    if (!theirs) log_error("serve: {} {}: {}", request.method, request.path, e.what());
+    response = error_response(
+        ApiError(theirs ? 400 : 500, theirs ? e.what() : "the server failed; its log says why"));
+  }
+  const bool known = response.status != 404 && response.status != 405;
+  metrics_.count_request(known ? request.path : "other", response.status);
+  return response;
+}
+
+HttpResponse Api::route(const HttpRequest& request, const HttpClientConnection& client) {
+  const std::string& path = request.path;
+  const bool get = request.method == "GET" || request.method == "HEAD";
+  for (const StaticPage& page : options_.pages) {
+    if (page.path == path && get) return {.content_type = page.content_type, .body = page.body};
+  }
+  if (path == "/health" && get) return health();
+
+  const std::string* authorization = request.header("authorization");
+  if (!options_.keys.admits(authorization == nullptr ? "" : *authorization)) {
+    throw ApiError(401, "expected the header 'Authorization: Bearer KEY' with a key of this server",
+                   "", "invalid_api_key");
+  }
+  const bool post = request.method == "POST";
+  if (path == "/metrics" && get) {
+    return {.content_type = "text/plain; version=0.0.4", .body = metrics_.text(engine_.stats())};
+  }
+  if ((path == "/v1/models" || path.starts_with("/v1/models/")) && get) return models(path);
+  if (path == "/v1/completions" && post) return complete(request, client);
+  if (path == "/v1/chat/completions" && post) return chat(request, client);
+  for (const char* known :
+       {"/v1/completions", "/v1/chat/completions", "/v1/models", "/health", "/metrics"}) {
+    if (path == known) throw ApiError(405, format("{} does not take {}", path, request.method));
+  }
+  throw ApiError(404, format("there is nothing at {}; see /v1/models, /v1/completions, "
+                             "/v1/chat/completions, /health, /metrics",
+                             clipped(path, 100)));
+}
+
+HttpResponse Api::health() const {
+  const EngineStats s = engine_.stats();
+  Json body = Json::Object{{"status", draining_ ? "draining" : "ok"},
+                           {"model", options_.model_name},
+                           {"running", s.running},
+                           {"waiting", s.waiting}};
+  return json_response(body, draining_ ? 503 : 200);
+}
+
+HttpResponse Api::models(const std::string& path) const {
+  Json model = Json::Object{{"id", options_.model_name},
+                            {"object", "model"},
+                            {"created", created_},
+                            {"owned_by", "tephra"},
+                            {"context_length", engine_.room_for(0) - 1}};
+  if (path == "/v1/models") {
+    Json list = Json::Array{};
+    list.push_back(std::move(model));
+    return json_response(Json::Object{{"object", "list"}, {"data", std::move(list)}});
+  }
+  const std::string name = path.substr(std::string_view("/v1/models/").size());
+  if (name != options_.model_name) {
+    throw ApiError(404,
+                   format("there is no model '{}'; this server has '{}'", clipped(name, 100),
+                          options_.model_name),
+                   "model", "model_not_found");
+  }
+  return json_response(model);
+}
+
+void Api::check_common(const CommonRequest& r) const {
+  if (draining_) throw ApiError(503, "the server is shutting down");
+  if (!r.model.empty() && r.model != options_.model_name) {
+    throw ApiError(404,
+                   format("there is no model '{}'; this server has '{}'", clipped(r.model, 100),
+                          options_.model_name),
+                   "model", "model_not_found");
+  }
+  for (const auto& [id, bias] : r.sampling.bias) {
+    require_field(id < model_.tokens().vocab_size, "logit_bias",
+                  "token {} is none of the model's {}", id, model_.tokens().vocab_size);
+  }
+}
+
+std::vector<int32_t> Api::prompt_ids(const std::string& text, AddSpecial special) const {
+  std::vector<int32_t> ids = tokenizer_.encode(text, special);
+  if (ids.empty() && tokenizer_.bos()) ids.push_back(*tokenizer_.bos());
+  return ids;
+}
+
+std::shared_ptr<AnswerSource> Api::start(const CommonRequest& r, AnswerSpec spec) {
+  const auto wanted = static_cast<int64_t>(spec.prompts.size()) * r.n;
+  const EngineStats now = engine_.stats();
+  const int64_t free = std::max<int64_t>(0, options_.engine.sequences - now.running);
+  if (now.waiting + wanted > options_.waiting + free) {
+    throw ApiError(429, "too many requests are waiting; try again soon", "", "rate_limit_exceeded");
+  }
+  size_t longest = 0;
+  for (const auto& prompt : spec.prompts) longest = std::max(longest, prompt.size());
+  const int64_t room = engine_.room_for(static_cast<int64_t>(longest));
+  if (room < 1 || (r.max_tokens && *r.max_tokens > room)) {
+    throw ApiError(400,
+                   format("the prompt has {} tokens{}; this server has room for {} in all", longest,
+                          r.max_tokens ? format(" and {} new ones are asked for", *r.max_tokens)
+                                       : std::string(),
+                          room + static_cast<int64_t>(longest) - 1),
+                   r.max_tokens ? "max_tokens" : "messages", "context_length_exceeded");
+  }
+  spec.n = r.n;
+  spec.max_new_tokens = r.max_tokens.value_or(room);
+  spec.sampling = r.sampling;
+  if (!r.seeded) spec.sampling.seed = fresh_seed();
+  spec.stop = r.stop;
+  spec.ignore_eos = r.ignore_eos;
+  spec.top_logprobs = r.top_logprobs;
+  return std::make_shared<AnswerSource>(engine_, tokenizer_, metrics_, std::move(spec));
+}
+
+HttpResponse Api::complete(const HttpRequest& http, const HttpClientConnection& client) {
+  const Json body = parse_body(http);
+  const CompletionRequest r = read_completion_request(body, defaults_, options_.limits);
+  check_common(r);
+  AnswerSpec spec;
+  spec.make_filter = forms_.filter_for(r, /*thinking=*/false);
+  std::vector<std::string> echoes;
+  for (const auto& prompt : r.prompts) {
+    if (const auto* text = std::get_if<std::string>(&prompt)) {
+      spec.prompts.push_back(prompt_ids(*text, AddSpecial::before));
+      echoes.push_back(*text);
+    } else {
+      spec.prompts.push_back(std::get<std::vector<int32_t>>(prompt));
+      echoes.push_back(tokenizer_.decode(spec.prompts.back(), {.keep_special = false}));
+    }
+  }
+  spec.prompt_logprobs = r.echo && r.top_logprobs >= 0;
+  CompletionWriter::Echo echo;
+  if (r.echo) echo = {echoes, spec.prompts};
+  auto source = start(r, std::move(spec));
+  auto writer = std::make_unique<CompletionWriter>(r, options_.model_name, tokenizer_,
+                                                   std::move(echo), source->answers());
+  return answer(std::move(source), std::move(writer), r, client, options_.request_seconds);
+}
+
+HttpResponse Api::chat(const HttpRequest& http, const HttpClientConnection& client) {
+  const Json body = parse_body(http);
+  const ChatRequest r = read_chat_request(body, defaults_, options_.limits);
+  check_common(r);
+  if (!chat_) {
+    throw ApiError(400, "this model has no chat template; use /v1/completions", "messages");
+  }
+  ChatOptions chat_options;
+  chat_options.enable_thinking = r.thinking;
+  chat_options.variables = r.template_variables;
+  chat_options.continue_final_message = r.continue_final_message;
+  chat_options.add_generation_prompt = !r.continue_final_message;
+  const Json tools = r.tool_choice == ToolChoice::none ? Json() : r.tools;
+  const std::string prompt = chat_->render(r.messages, tools, chat_options);
+
+  AnswerSpec spec;
+  spec.prompts.push_back(prompt_ids(prompt, AddSpecial::none));
+  spec.make_filter = forms_.filter_for(r, ChatSession::opens_thinking(prompt));
+  spec.shown_specials = {"<think>", "</think>", "<zyphra_tool_call>", "</zyphra_tool_call>"};
+  auto source = start(r, std::move(spec));
+  const ChatParserOptions parsing{.starts_thinking = ChatSession::opens_thinking(prompt),
+                                  .tools = tools};
+  auto writer =
+      std::make_unique<ChatWriter>(r, options_.model_name, tokenizer_, parsing, source->answers());
+  return answer(std::move(source), std::move(writer), r, client, options_.request_seconds);
+}
+
+}  // namespace tephra

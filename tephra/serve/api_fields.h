@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Typed access to the fields of one JSON object of a request; what is wrong is an ApiError with the
+// field's name. Null counts as absent.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tephra/base/json.h"
+
+namespace tephra {
+
+class ApiFields {
+ public:
+  ApiFields(const Json& object, std::string where);  // does not own it
+  ApiFields(Json&& object, std::string where) = delete;
+
+  // No other fields than these; the message names the nearest.
+  void allow(const std::vector<std::string>& names) const;
+
+  const Json* find(std::string_view name) const;  // null when absent or null
+  std::string string(std::string_view name) const;
+  std::string string_or(std::string_view name, const std::string& fallback) const;
+  bool boolean(std::string_view name, bool fallback) const;
+  int64_t integer(std::string_view name, int64_t fallback, int64_t least, int64_t most) const;
+  double number(std::string_view name, double fallback, double least, double most) const;
+  ApiFields object(std::string_view name) const;
+
+ private:
+  std::string name_of(std::string_view name) const;
+
+  const Json* object_;
+  std::string where_;
+};
+
+}  // namespace tephra

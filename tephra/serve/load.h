@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many clients at once against a server, each with one stream after another, and what they saw.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tephra {
+
+struct StreamLoadOptions {
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  std::string api_key;
+  int64_t streams = 64;  // side by side
+  double seconds = 60;   // no new stream after so long; open ones finish
+  int64_t prompt_tokens = 128;
+  int64_t new_tokens = 64;
+  int64_t vocab_size = 256;  // prompts are random ids below
+  double shared = 0.5;       // this share of each prompt is the same for all
+  uint64_t seed = 1;
+};
+
+struct StreamLoadReport {
+  int64_t streams = 0;     // that were asked for
+  int64_t lost = 0;        // refused, broken off, or with other than the tokens asked for
+  std::string first_loss;  // why
+  int64_t tokens = 0, cached_tokens = 0, prompt_tokens = 0;
+  double seconds = 0;
+  std::vector<double> first_token;  // seconds, sorted
+  std::vector<double> between;      // from one event of a stream to the next, sorted
+};
+
+StreamLoadReport load_server(const StreamLoadOptions& options);
+
+// The value that a share of the sorted values does not exceed; 0 when there are none.
+double percentile(const std::vector<double>& sorted, double share);
+
+}  // namespace tephra

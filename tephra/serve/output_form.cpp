@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/serve/output_form.h"
+
+#include <algorithm>
+
+#include "tephra/base/error.h"
+#include "tephra/base/text.h"
+#include "tephra/serve/api_error.h"
+#include "tephra/text/json_grammar.h"
+
+namespace tephra {
+namespace {
+
+using Place = ByteGrammar::Place;
+constexpr Place kEnd = ByteGrammar::kReturn;
+constexpr size_t kMostKept = 16;
+
+// The grammars that the chat parser reads (text/chat_parser.h).
+Place tool_value(ByteGrammar& g, JsonGrammar& json, const Json& schema, const Json& root,
+                 const std::string& where, Place next) {
+  const Json* type = schema.is_object() ? schema.find("type") : nullptr;
+  const bool text = type != nullptr && type->is_string() && type->string() == "string";
+  const Json* choices = text ? schema.find("enum") : nullptr;
+  if (choices != nullptr && choices->is_array() && !choices->array().empty()) {
+    std::vector<Place> places;
+    for (const Json& each : choices->array()) {
+      require_field(each.is_string(), "tools", "{}/enum: expected strings", where);
+      places.push_back(g.literal(each.string() + "\n</parameter>\n", next));
+    }
+    return g.any_of(places);
+  }
+  if (text || !schema.is_object() || schema.object().empty()) {
+    return g.until("\n</parameter>", g.literal("\n", next));
+  }
+  return g.call(json.value_of(schema, root, where), g.literal("\n</parameter>\n", next));
+}
+
+Place tool_call(ByteGrammar& g, JsonGrammar& json, const Json& function) {
+  static const Json kNone = Json::Object{};
+  const std::string name = function.find("name")->string();
+  const Json* parameters = function.find("parameters");
+  if (parameters == nullptr || !parameters->is_object()) parameters = &kNone;
+  const Json* properties = parameters->find("properties");
+  if (properties == nullptr || !properties->is_object()) properties = &kNone;
+  const Json* required = parameters->find("required");
+  Place next = g.literal("</function>\n</zyphra_tool_call>", kEnd);
+  for (size_t i = properties->object().size(); i-- > 0;) {
+    const auto& [key, schema] = properties->object()[i];
+    const bool needed =
+        required != nullptr && required->is_array() &&
+        std::any_of(required->array().begin(), required->array().end(),
+                    [&, &k = key](const Json& r) { return r.is_string() && r.string() == k; });
+    const Place said =
+        g.literal("<parameter=" + key + ">\n",
+                  tool_value(g, json, schema, *parameters, "#/properties/" + key, next));
+    next = needed ? said : g.either(said, next);
+  }
+  return g.literal("<zyphra_tool_call>\n<function=" + name + ">\n", next);
+}
+
+Place some_tool_call(ByteGrammar& g, const ChatRequest& r) {
+  JsonGrammar json(g);
+  std::vector<Place> places;
+  for (const Json& tool : r.tools.array()) {
+    const Json& function = *tool.find("function");
+    const bool meant =
+        r.tool_choice == ToolChoice::required || function.find("name")->string() == r.tool_name;
+    if (meant) places.push_back(tool_call(g, json, function));
+  }
+  require_field(!places.empty(), "tool_choice", "there is no tool '{}'", clipped(r.tool_name, 60));
+  return g.any_of(places);
+}
+
+}  // namespace
+
+OutputForms::OutputForms(const Tokenizer& tokenizer, const TokenIds& ids)
+    : tokenizer_(tokenizer), ids_(ids) {}
+
+// Made once, when it is first needed: on a large vocabulary it takes a moment.
+std::shared_ptr<const TokenTrie> OutputForms::trie() {
+  const std::lock_guard lock(mutex_);
+  if (!trie_) {
+    const std::vector<std::string> markers = {"</think>", "<zyphra_tool_call>",
+                                              "</zyphra_tool_call>"};
+    trie_ = std::make_shared<const TokenTrie>(TokenTrie::of(tokenizer_, markers));
+  }
+  return trie_;
+}
+
+OutputForms::MakeFilter OutputForms::kept(const std::string& key, bool thinking,
+                                          const Build& build) {
+  const std::string whole = (thinking ? "think " : "plain ") + key;
+  std::shared_ptr<GrammarMasks> masks;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found =
+        std::find_if(kept_.begin(), kept_.end(), [&](const Kept& k) { return k.key == whole; });
+    if (found != kept_.end() && !found->masks->crowded()) {
+      kept_.splice(kept_.begin(), kept_, found);
+      masks = kept_.front().masks;
+    } else if (found != kept_.end()) {
+      kept_.erase(found);
+    }
+  }
+  if (!masks) {
+    ByteGrammar g;
+    Place start = build(g);
+    if (thinking) {
+      start = g.any_of({start, g.literal("\n", start), g.literal("\n\n", start)});
+      start = g.until("</think>", start);
+    }
+    const ByteGrammar::Rule rule = g.new_rule();
+    g.define(rule, start);
+    std::vector<int32_t> ends(ids_.eos.begin(), ids_.eos.end());
+    masks = std::make_shared<GrammarMasks>(trie(), std::move(g), rule, std::move(ends),
+                                           ids_.vocab_size);
+    const std::lock_guard lock(mutex_);
+    kept_.push_front({whole, masks});
+    if (kept_.size() > kMostKept) kept_.pop_back();
+  }
+  return [masks] { return std::make_unique<GrammarFilter>(masks); };
+}
+
+OutputForms::MakeFilter OutputForms::filter_for(const CommonRequest& r, bool thinking) {
+  if (r.form == OutputForm::text) return nullptr;
+  require_field(!r.ignore_eos, "ignore_eos", "cannot be had with a response_format, which ends");
+  if (r.form == OutputForm::json_object) {
+    return kept("object", thinking,
+                [](ByteGrammar& g) { return g.call(JsonGrammar(g).any_object(), kEnd); });
+  }
+  try {
+    return kept("schema " + r.schema.dump(), thinking,
+                [&](ByteGrammar& g) { return g.call(JsonGrammar(g).value_of(r.schema), kEnd); });
+  } catch (const Error& e) {
+    throw ApiError(400, e.what(), "response_format", "invalid_json_schema");
+  }
+}
+
+OutputForms::MakeFilter OutputForms::filter_for(const ChatRequest& r, bool thinking) {
+  const bool call = r.tool_choice == ToolChoice::required || r.tool_choice == ToolChoice::named;
+  if (!call) return filter_for(static_cast<const CommonRequest&>(r), thinking);
+  require_field(r.form == OutputForm::text, "response_format",
+                "cannot be had together with a tool_choice that asks for a call");
+  require_field(!r.ignore_eos, "ignore_eos",
+                "cannot be had with a tool_choice that asks for a call");
+  try {
+    return kept("tool " + r.tool_name + " " + r.tools.dump(), thinking,
+                [&](ByteGrammar& g) { return some_tool_call(g, r); });
+  } catch (const Error& e) {
+    throw ApiError(400, e.what(), "tools", "invalid_json_schema");
+  }
+}
+
+}  // namespace tephra

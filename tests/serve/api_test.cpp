@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// The API without a network: what each request is answered.
+#include "tephra/serve/api.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/serve/speaking_model.h"
+
+namespace tephra {
+namespace {
+
+class Somebody : public HttpClientConnection {
+ public:
+  bool gone() const override { return left; }
+  const std::string& address() const override { return address_; }
+  bool left = false;
+
+ private:
+  std::string address_ = "test";
+};
+
+class ApiTest : public ::testing::Test {
+ protected:
+  ApiTest() {
+    make_speaking_folder(scratch_.path());
+    tokenizer_.emplace(Tokenizer::load(scratch_.path()));
+    model_.emplace(*tokenizer_);
+    model_->learn("hello", "Good day to you, dear friend.");
+    model_->learn("think", "<think>\nLet me see.\n</think>\n\nIt is 4.");
+    model_->learn("call",
+                  "<zyphra_tool_call>\n<function=add>\n<parameter=a>\n2\n</parameter>\n"
+                  "<parameter=b>\n3\n</parameter>\n</function>\n</zyphra_tool_call>");
+    start({});
+  }
+
+  void start(ApiOptions options) {
+    if (options.model_name.empty()) options.model_name = "tiny";
+    options.engine.kv_memory = 1 << 20;
+    api_.emplace(*model_, scratch_.path(), std::move(options));
+  }
+
+  HttpResponse ask(HttpRequest request) {
+    HttpResponse r = api_->handle(request, somebody_);
+    while (r.next_piece) {
+      const auto piece = r.next_piece();
+      if (!piece) break;
+      r.body += *piece;
+    }
+    return r;
+  }
+  HttpResponse post(const std::string& path, const std::string& body) {
+    HttpRequest r;
+    r.method = "POST";
+    r.path = path;
+    r.headers = {{"content-type", "application/json"}};
+    r.body = body;
+    return ask(std::move(r));
+  }
+  HttpResponse get(const std::string& path) {
+    HttpRequest r;
+    r.method = "GET";
+    r.path = path;
+    return ask(std::move(r));
+  }
+  Json complete(const std::string& body) {
+    const HttpResponse r = post("/v1/completions", body);
+    EXPECT_EQ(r.status, 200) << r.body;
+    return Json::parse(r.body, "answer");
+  }
+  Json chat(const std::string& body) {
+    const HttpResponse r = post("/v1/chat/completions", body);
+    EXPECT_EQ(r.status, 200) << r.body;
+    return Json::parse(r.body, "answer");
+  }
+  std::vector<Json> events_of(const HttpResponse& r) {
+    EXPECT_EQ(r.content_type, "text/event-stream");
+    std::vector<Json> events;
+    std::string_view rest = r.body;
+    while (rest.starts_with("data: {")) {
+      const size_t end = rest.find("\n\n");
+      events.push_back(Json::parse(rest.substr(6, end - 6), "event"));
+      rest.remove_prefix(end + 2);
+    }
+    EXPECT_EQ(rest, "data: [DONE]\n\n");
+    return events;
+  }
+  void expect_refused(const std::string& path, const std::string& body, int status,
+                      const std::string& says, const std::string& param = "") {
+    const HttpResponse r = post(path, body);
+    EXPECT_EQ(r.status, status) << r.body;
+    const Json json = Json::parse(r.body, "answer");
+    const Json& error = *json.find("error");
+    EXPECT_NE(error.find("message")->string().find(says), std::string::npos) << r.body;
+    if (!param.empty()) {
+      EXPECT_EQ(error.find("param")->string(), param);
+    }
+  }
+
+  Scratch scratch_;
+  Somebody somebody_;
+  std::optional<Tokenizer> tokenizer_;
+  std::optional<SpeakingModel> model_;
+  std::optional<Api> api_;
+};
+
+const Json& at(const Json& json, std::initializer_list<const char*> path) {
+  const Json* here = &json;
+  for (const char* name : path) {
+    here = here->is_array() ? &here->array().at(static_cast<size_t>(std::atoi(name)))
+                            : here->find(name);
+    if (here == nullptr) throw std::runtime_error(std::string("no ") + name);
+  }
+  return *here;
+}
+
+TEST_F(ApiTest, CompletesAPrompt) {
+  const Json r = complete(
+      R"({"model": "tiny", "prompt": "<|user|>hello<|assistant|>", "temperature": 0, "max_tokens": 50})");
+  EXPECT_EQ(at(r, {"object"}).string(), "text_completion");
+  EXPECT_EQ(at(r, {"choices", "0", "text"}).string(), "Good day to you, dear friend.");
+  EXPECT_EQ(at(r, {"choices", "0", "finish_reason"}).string(), "stop");
+  const int64_t prompt = at(r, {"usage", "prompt_tokens"}).integer();
+  EXPECT_EQ(at(r, {"usage", "total_tokens"}).integer(),
+            prompt + at(r, {"usage", "completion_tokens"}).integer());
+  EXPECT_EQ(at(complete(R"({"prompt": "<|user|>hello<|assistant|>", "max_tokens": 2})"),
+               {"choices", "0", "finish_reason"})
+                .string(),
+            "length");
+}
+
+TEST_F(ApiTest, CompletesSeveralPromptsSeveralTimes) {
+  const Json r = complete(
+      R"({"prompt": ["<|user|>hello<|assistant|>", "<|user|>nobody<|assistant|>"], "n": 2, "max_tokens": 50})");
+  ASSERT_EQ(at(r, {"choices"}).array().size(), 4u);
+  EXPECT_EQ(at(r, {"choices", "1", "text"}).string(), "Good day to you, dear friend.");
+  EXPECT_EQ(at(r, {"choices", "3", "text"}).string(), "");
+}
+
+TEST_F(ApiTest, StopsAtStopStringsAndStreams) {
+  const HttpResponse r =
+      post("/v1/completions",
+           R"({"prompt": "<|user|>hello<|assistant|>", "stream": true, "stop": [", dear"],
+          "stream_options": {"include_usage": true}, "max_tokens": 50})");
+  const std::vector<Json> events = events_of(r);
+  std::string text;
+  for (size_t i = 0; i + 1 < events.size(); ++i) {
+    text += at(events[i], {"choices", "0", "text"}).string();
+  }
+  EXPECT_EQ(text, "Good day to you");
+  EXPECT_EQ(at(events[events.size() - 2], {"choices", "0", "finish_reason"}).string(), "stop");
+  EXPECT_TRUE(at(events.back(), {"choices"}).array().empty());
+  EXPECT_GT(at(events.back(), {"usage", "completion_tokens"}).integer(), 3);
+}
+
+TEST_F(ApiTest, EchoesAPromptWithItsLogprobs) {
+  const Json r = complete(
+      R"({"prompt": [4, 50, 51, 5], "echo": true, "logprobs": 2, "max_tokens": 1, "temperature": 0})");
+  const Json& logprobs = at(r, {"choices", "0", "logprobs"});
+  const auto& values = at(logprobs, {"token_logprobs"}).array();
+  ASSERT_EQ(values.size(), 4u) << "the end of the text is no token of it";
+  EXPECT_TRUE(values[0].is_null());
+  EXPECT_LT(values[1].number(), 0);
+  EXPECT_GE(at(logprobs, {"top_logprobs", "1"}).object().size(), 2u);
+  EXPECT_EQ(at(logprobs, {"tokens"}).array().size(), 4u);
+  EXPECT_EQ(at(logprobs, {"text_offset", "0"}).integer(), 0);
+  const Json none =
+      complete(R"({"prompt": [4, 50, 51, 5], "echo": true, "logprobs": 0, "max_tokens": 0})");
+  EXPECT_EQ(at(none, {"choices", "0", "logprobs", "tokens"}).array().size(), 4u);
+}
+
+TEST_F(ApiTest, ChatsAndTellsReasoningApart) {
+  const std::string body = R"({"messages": [{"role": "user", "content": "think"}],
+      "chat_template_kwargs": {"enable_thinking": true}, "logprobs": true, "top_logprobs": 1)";
+  const Json r = chat(body + "}");
+  EXPECT_EQ(at(r, {"object"}).string(), "chat.completion");
+  EXPECT_EQ(at(r, {"choices", "0", "message", "reasoning_content"}).string(), "Let me see.");
+  EXPECT_EQ(at(r, {"choices", "0", "message", "content"}).string(), "It is 4.");
+  EXPECT_EQ(at(r, {"choices", "0", "finish_reason"}).string(), "stop");
+  EXPECT_GT(at(r, {"choices", "0", "logprobs", "content"}).array().size(), 5u);
+
+  const std::vector<Json> events =
+      events_of(post("/v1/chat/completions", body + R"(, "stream": true})"));
+  std::string reasoning, content;
+  EXPECT_EQ(at(events[0], {"choices", "0", "delta", "role"}).string(), "assistant");
+  for (const Json& event : events) {
+    const Json& delta = at(event, {"choices", "0", "delta"});
+    if (const Json* said = delta.find("reasoning_content")) reasoning += said->string();
+    if (const Json* said = delta.find("content")) content += said->string();
+  }
+  EXPECT_EQ(reasoning, "Let me see.");
+  EXPECT_EQ(content, "It is 4.");
+  EXPECT_EQ(at(events.back(), {"choices", "0", "finish_reason"}).string(), "stop");
+}
+
+TEST_F(ApiTest, TellsToolCalls) {
+  const std::string body =
+      R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "call"}]}],
+      "tools": [{"type": "function", "function": {"name": "add", "parameters": {"type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}}}])";
+  const Json r = chat(body + "}");
+  const Json& call = at(r, {"choices", "0", "message", "tool_calls", "0"});
+  EXPECT_EQ(at(call, {"function", "name"}).string(), "add");
+  EXPECT_EQ(at(call, {"function", "arguments"}).string(), R"({"a":2,"b":"3"})");
+  EXPECT_TRUE(at(call, {"id"}).string().starts_with("call_"));
+  EXPECT_EQ(at(r, {"choices", "0", "finish_reason"}).string(), "tool_calls");
+  EXPECT_TRUE(at(r, {"choices", "0", "message", "content"}).is_null());
+
+  // And the way back: a call and its result in the history.
+  const Json next = chat(R"({"messages": [{"role": "user", "content": "call"},
+      {"role": "assistant", "content": null, "tool_calls": [{"id": "x", "type": "function",
+        "function": {"name": "add", "arguments": "{\"a\": 2}"}}]},
+      {"role": "tool", "tool_call_id": "x", "content": "5"},
+      {"role": "user", "content": "hello"}]})");
+  EXPECT_EQ(at(next, {"choices", "0", "message", "content"}).string(),
+            "Good day to you, dear friend.");
+}
+
+TEST_F(ApiTest, FindsACachedPrefix) {
+  const std::string body =
+      R"({"prompt": "<|user|>hello, and a long text behind it that fills some blocks of the cache<|assistant|>"})";
+  EXPECT_EQ(at(complete(body), {"usage", "prompt_tokens_details", "cached_tokens"}).integer(), 0);
+  EXPECT_GE(at(complete(body), {"usage", "prompt_tokens_details", "cached_tokens"}).integer(), 16);
+}
+
+TEST_F(ApiTest, RefusesWhatIsWrong) {
+  const std::string path = "/v1/completions";
+  expect_refused(path, "{", 400, "the body");
+  expect_refused(path, "[1]", 400, "expected an object");
+  expect_refused(path, "{}", 400, "prompt: expected");
+  expect_refused(path, R"({"prompt": "x", "temprature": 1})", 400, "did you mean temperature?",
+                 "temprature");
+  expect_refused(path, R"({"prompt": "x", "temperature": -1})", 400, "from 0 to", "temperature");
+  expect_refused(path, R"({"prompt": "x", "temperature": "hot"})", 400, "a string", "temperature");
+  expect_refused(path, R"({"prompt": "x", "top_p": 0})", 400, "above 0", "top_p");
+  expect_refused(path, R"({"prompt": "x", "n": 0})", 400, "from 1 to", "n");
+  expect_refused(path, R"({"prompt": "x", "n": 1.5})", 400, "an integer", "n");
+  expect_refused(path, R"({"prompt": ["x", "y"], "n": 100})", 400, "more than the 128", "prompt");
+  expect_refused(path, R"({"prompt": [1, 99999999]})", 400, "expected an id");
+  expect_refused(path, R"({"prompt": [[]]})", 400, "the prompt is empty");
+  expect_refused(path, R"({"prompt": "x", "max_tokens": 100000})", 400, "room for 4096",
+                 "max_tokens");
+  expect_refused(path, R"({"prompt": "x", "stop": ""})", 400, "1 to 1024", "stop");
+  expect_refused(path, R"({"prompt": "x", "logit_bias": {"abc": 1}})", 400, "token ids");
+  expect_refused(path, R"({"prompt": "x", "logit_bias": {"99999": 1}})", 400,
+                 "none of the model's");
+  expect_refused(path, R"({"prompt": "x", "model": "gpt-4"})", 404, "there is no model", "model");
+  const std::string chat = "/v1/chat/completions";
+  expect_refused(chat, R"({"messages": []})", 400, "at least one", "messages");
+  expect_refused(chat, R"({"messages": [{"role": "king", "content": "x"}]})", 400, "got 'king'");
+  expect_refused(chat, R"({"messages": [{"role": "user"}]})", 400, "expected a text");
+  expect_refused(chat, R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})",
+                 400, "reads text alone");
+  expect_refused(chat,
+                 R"({"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"})",
+                 400, "no tools are given", "tool_choice");
+  expect_refused("/v1/nothing", "{}", 404, "there is nothing at");
+  expect_refused("/v1/models", "{}", 405, "does not take POST");
+  HttpRequest r;
+  r.method = "POST";
+  r.path = path;
+  r.body = R"({"prompt": "x"})";
+  EXPECT_EQ(ask(r).status, 415);
+}
+
+TEST_F(ApiTest, ListsItsModelItsHealthAndItsFigures) {
+  EXPECT_EQ(at(Json::parse(get("/v1/models").body, "models"), {"data", "0", "id"}).string(),
+            "tiny");
+  EXPECT_EQ(get("/v1/models/tiny").status, 200);
+  EXPECT_EQ(get("/v1/models/other").status, 404);
+  EXPECT_EQ(get("/health").status, 200);
+  complete(R"({"prompt": "<|user|>hello<|assistant|>"})");
+  const std::string text = get("/metrics").body;
+  EXPECT_NE(text.find("tephra_http_requests_total{path=\"/v1/completions\",status=\"200\"} 1"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("tephra_time_to_first_token_seconds_count 1"), std::string::npos);
+  api_->drain();
+  EXPECT_EQ(get("/health").status, 503);
+  expect_refused("/v1/completions", R"({"prompt": "x"})", 503, "shutting down");
+}
+
+TEST_F(ApiTest, AsksForAKey) {
+  write_file(scratch_ / "keys", "# keys\n\nsecret-one\n  secret-two  \n");
+  ApiOptions options;
+  options.keys = ApiKeys::load(scratch_ / "keys");
+  start(std::move(options));
+  EXPECT_EQ(get("/health").status, 200);
+  EXPECT_EQ(get("/v1/models").status, 401);
+  for (const auto& [value, status] :
+       std::vector<std::pair<std::string, int>>{{"Bearer secret-two", 200},
+                                                {"Bearer secret", 401},
+                                                {"secret-one", 401},
+                                                {"Bearer ", 401}}) {
+    HttpRequest r;
+    r.method = "GET";
+    r.path = "/v1/models";
+    r.headers = {{"authorization", value}};
+    EXPECT_EQ(ask(r).status, status) << value;
+  }
+}
+
+TEST_F(ApiTest, LetsOnlySoManyWait) {
+  ApiOptions options;
+  options.waiting = 1;
+  options.engine.sequences = 2;
+  start(std::move(options));
+  expect_refused("/v1/completions", R"({"prompt": "x", "n": 4})", 429, "try again soon");
+  const HttpResponse r = post("/v1/completions", R"({"prompt": "x", "n": 4})");
+  EXPECT_EQ(r.headers.at(0).first, "Retry-After");
+  complete(R"({"prompt": "x", "n": 3})");
+}
+
+TEST_F(ApiTest, CancelsWhenTheClientIsGone) {
+  somebody_.left = true;
+  model_->learn("long", std::string(20000, 'x'));
+  const HttpResponse r =
+      post("/v1/completions", R"({"prompt": "<|user|>long<|assistant|>", "max_tokens": 4000})");
+  EXPECT_NE(r.status, 200);
+  api_->wait_until_idle();
+  EXPECT_EQ(api_->stats().ended[static_cast<int>(EndReason::cancelled)], 1);
+  EXPECT_EQ(api_->stats().blocks_held, 0);
+}
+
+}  // namespace
+}  // namespace tephra
