@@ -137,6 +137,16 @@ void WordReader::take_wide(Word& word) {
   }
 }
 
+// Endings of -ss, -us and -is are no plurals: "class", "virus", "basis".
+uint64_t stem_hash(const Word& word) {
+  const std::string_view text = word.text;
+  if (text.size() <= 3 || text.back() != 's') return word.hash;
+  const char before = text[text.size() - 2];
+  if (before == 's' || before == 'u' || before == 'i') return word.hash;
+  if (text.size() <= 4 || !text.ends_with("ies")) return word_hash(text.substr(0, text.size() - 1));
+  return word_hash(std::string(text.substr(0, text.size() - 3)) + 'y');
+}
+
 bool is_stop_word(uint64_t hash) {
   static const StopWords words;
   return words.has(hash);

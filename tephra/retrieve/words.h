@@ -34,6 +34,9 @@ class WordReader {
 
 uint64_t word_hash(std::string_view lower);
 
+// The hash of the word without an English plural's ending: "towers" is "tower", "cities" is "city".
+uint64_t stem_hash(const Word& word);
+
 // English words that say nothing about a text's subject: the, of, which, ...
 bool is_stop_word(uint64_t hash);
 

@@ -64,6 +64,20 @@ TEST(RetrieveWords, HashesAreThoseOfTheirTextAndDiffer) {
   EXPECT_NE(word_hash(std::string_view("a\0", 2)), word_hash("a"));
 }
 
+TEST(RetrieveWords, LoseTheEndingOfAPlural) {
+  const auto stem_of = [](std::string_view text) {
+    WordReader reader(text);
+    Word word;
+    reader.next(word);
+    return stem_hash(word);
+  };
+  EXPECT_EQ(stem_of("Towers"), word_hash("tower"));
+  EXPECT_EQ(stem_of("cities"), word_hash("city"));
+  for (const char* word : {"class", "virus", "basis", "gas", "tower", "s", "12"}) {
+    EXPECT_EQ(stem_of(word), word_hash(word)) << word;
+  }
+}
+
 TEST(RetrieveWords, KnowsStopWords) {
   for (const char* word : {"the", "of", "which", "t", "a", "yourselves"}) {
     EXPECT_TRUE(is_stop_word(word_hash(word))) << word;
