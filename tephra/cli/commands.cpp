@@ -8,6 +8,7 @@ Command bench_memory_command();
 Command bench_ops_command();
 Command bench_optimizer_command();
 Command bench_serve_command();
+Command bench_retrieve_command();
 Command bench_tokenizer_command();
 Command bench_train_command();
 Command checkpoint_export_command();
@@ -26,6 +27,8 @@ Command memory_query_command();
 Command memory_tool_command();
 Command report_command();
 Command serve_command();
+Command retrieve_index_command();
+Command retrieve_query_command();
 Command tokenizer_check_command();
 Command tokenizer_decode_command();
 Command tokenizer_encode_command();
@@ -65,6 +68,8 @@ std::vector<Command> all_commands() {
       grouped("Memory", memory_query_command()),
       grouped("Memory", memory_check_command()),
       grouped("Memory", memory_tool_command()),
+      grouped("Retrieval", retrieve_index_command()),
+      grouped("Retrieval", retrieve_query_command()),
       grouped("This machine", doctor_command()),
       grouped("This machine", bench_ops_command()),
       grouped("This machine", bench_train_command()),
@@ -72,6 +77,7 @@ std::vector<Command> all_commands() {
       grouped("This machine", bench_tokenizer_command()),
       grouped("This machine", bench_memory_command()),
       grouped("This machine", bench_serve_command()),
+      grouped("This machine", bench_retrieve_command()),
   };
 }
 
