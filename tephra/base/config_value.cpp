@@ -11,7 +11,7 @@
 namespace tephra {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string toml_string(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -86,7 +86,7 @@ std::string to_toml(const ConfigValue& v) {
   if (const auto* flag = std::get_if<bool>(&v.value)) return *flag ? "true" : "false";
   if (const auto* integer = std::get_if<int64_t>(&v.value)) return format("{}", *integer);
   if (const auto* number = std::get_if<double>(&v.value)) return number_text(*number);
-  if (const auto* text = std::get_if<std::string>(&v.value)) return quoted(*text);
+  if (const auto* text = std::get_if<std::string>(&v.value)) return toml_string(*text);
   std::string inside;
   const auto add = [&](const std::string& piece) {
     inside += (inside.empty() ? "" : ", ") + piece;

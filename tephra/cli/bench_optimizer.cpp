@@ -40,8 +40,8 @@ OpBench newton_schulz_bench(const MatrixBatch& b, bool bf16) {
 }
 
 // A store of one parameter with an optimizer, made when it is first run.
-struct Subject {
-  Subject(std::vector<ParameterSpec> specs, DType dtype, const RuleOptions& rules)
+struct OptimizerSubject {
+  OptimizerSubject(std::vector<ParameterSpec> specs, DType dtype, const RuleOptions& rules)
       : store(std::move(specs), dtype, kCpu, true),
         optimizer(store, assign_rules(store.specs(), rules), {}) {
     store.initialise(1);
@@ -70,11 +70,12 @@ struct SubjectSpec {
   RuleOptions rules = {};
 };
 
-OpFunction on_subject(const SubjectSpec& spec, void (*work)(Subject&)) {
-  auto subject = std::make_shared<std::unique_ptr<Subject>>();
+OpFunction on_subject(const SubjectSpec& spec, void (*work)(OptimizerSubject&)) {
+  auto subject = std::make_shared<std::unique_ptr<OptimizerSubject>>();
   return [=](const Tensors&) -> Tensors {
     if (!*subject) {
-      *subject = std::make_unique<Subject>(spec.specs(spec.elements), spec.dtype, spec.rules);
+      *subject =
+          std::make_unique<OptimizerSubject>(spec.specs(spec.elements), spec.dtype, spec.rules);
     }
     work(**subject);
     return {};
@@ -82,9 +83,9 @@ OpFunction on_subject(const SubjectSpec& spec, void (*work)(Subject&)) {
 }
 
 // With the norm known, so that only the update is timed.
-void update(Subject& s) { s.optimizer.step(1e-3, GradientNorm{.norm = 1}); }
-void step(Subject& s) { s.optimizer.step(1e-3); }
-void norm(Subject& s) { s.optimizer.sum_of_squares(); }
+void update(OptimizerSubject& s) { s.optimizer.step(1e-3, GradientNorm{.norm = 1}); }
+void step(OptimizerSubject& s) { s.optimizer.step(1e-3); }
+void norm(OptimizerSubject& s) { s.optimizer.sum_of_squares(); }
 
 OpSpec pass_benches(int64_t elements) {
   const auto n = double(elements);

@@ -10,7 +10,7 @@ namespace tephra {
 namespace {
 
 constexpr double kOutputBound = 2e-5;
-constexpr double kGradientBound = 1e-4;
+constexpr double kAttentionGradientBound = 1e-4;
 constexpr std::string_view kPrefix = "model.layers.0.self_attn.";
 
 // The settings in the file's metadata, which are texts as Python prints the values.
@@ -149,7 +149,7 @@ class AttentionCheck {
     Comparison dx("dx", Metric::absolute, kOutputBound);
     dx.add("dx", gradient(x_), by_token("dx", DType::f32));
     report.checks.push_back(dx.check());
-    Comparison gradients("gradients", Metric::relative_norm, kGradientBound);
+    Comparison gradients("gradients", Metric::relative_norm, kAttentionGradientBound);
     for (size_t i = 0; i < store_.specs().size(); ++i) {
       const std::string name = "grad." + store_.specs()[i].name;
       entry(name);

@@ -16,7 +16,7 @@
 namespace tephra {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{1} << 18;
+constexpr size_t kReadBytes = size_t{1} << 18;
 
 class PlainReader : public ByteReader {
  public:
@@ -52,7 +52,7 @@ class PlainReader : public ByteReader {
 // Compressed input, refilled when it is used up.
 class Compressed {
  public:
-  explicit Compressed(const Path& path) : file_(path), buffer_(kBufferBytes) {}
+  explicit Compressed(const Path& path) : file_(path), buffer_(kReadBytes) {}
 
   // What is not used yet; empty at the end of the file.
   std::span<char> rest() {

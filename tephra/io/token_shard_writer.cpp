@@ -10,7 +10,7 @@ namespace {
 
 using token_shard::with_suffix;
 
-constexpr size_t kBufferBytes = size_t{4} << 20;
+constexpr size_t kWriteBytes = size_t{4} << 20;
 
 template <class T>
 void append(std::string& bytes, T value) {
@@ -25,7 +25,7 @@ class IndexFile {
   template <class T>
   void put(T value) {
     append(buffer_, value);
-    if (buffer_.size() >= kBufferBytes) flush();
+    if (buffer_.size() >= kWriteBytes) flush();
   }
   void put_text(std::string_view text) { buffer_ += text; }
   void commit() {
@@ -70,7 +70,7 @@ void TokenShardWriter::add_document(std::span<const int32_t> tokens) {
   }
   lengths_.push_back(static_cast<int32_t>(tokens.size()));
   tokens_ += static_cast<int64_t>(tokens.size());
-  if (buffer_.size() >= kBufferBytes) flush();
+  if (buffer_.size() >= kWriteBytes) flush();
 }
 
 void TokenShardWriter::flush() {

@@ -157,10 +157,10 @@ void iterate_batch(const Tensor& x, const Tensor& y, const NewtonSchulzOptions& 
 // enough for all threads; else tiles of all of them are shared out. The bits are the same.
 template <class T>
 void iterate(const Tensor& x, const Tensor& y, const NewtonSchulzOptions& options) {
-  constexpr int64_t kSmallBytes = int64_t{8} << 20;
+  constexpr int64_t kSmallMatrixBytes = int64_t{8} << 20;
   const int64_t count = x.dim(0), rows = x.dim(1), cols = x.dim(2);
   const int64_t bytes = (rows * cols + newton_schulz_workspace(rows, cols)) * x.bytes() / x.numel();
-  if (bytes > kSmallBytes || count < num_threads()) return iterate_batch<T>(x, y, options);
+  if (bytes > kSmallMatrixBytes || count < num_threads()) return iterate_batch<T>(x, y, options);
   parallel_for(count, 1, [&](int64_t i, int64_t) {
     const auto one = [&](const Tensor& t) {
       return t.slice_rows(i * rows, (i + 1) * rows).view({1, rows, cols});

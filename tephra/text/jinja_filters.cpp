@@ -232,7 +232,7 @@ Value filesizeformat_filter(Call& call) {
   }
   const auto parsed = call.self.is_text() ? parse_float(call.self.bytes())
                                           : std::optional<double>(call.self.number());
-  if (!parsed) fail("'filesizeformat' needs a number, got {}", quoted(call.self.bytes()));
+  if (!parsed) fail("'filesizeformat' needs a number, got {}", python_quoted(call.self.bytes()));
   const bool binary = call.truth_or(0, false);
   const double base = binary ? 1024 : 1000;
   if (*parsed == 1) return Value::text("1 Byte");

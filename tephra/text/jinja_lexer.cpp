@@ -283,7 +283,7 @@ class Lexer {
     }
     const std::string_view text = rest_.substr(0, length);
     if (length == 1 && std::string_view("+-/*%~[](){}><=.:|,;").find(text) == text.npos) {
-      error("unexpected character {}", quoted(rest_.substr(0, utf8_sequence(rest_))));
+      error("unexpected character {}", python_quoted(rest_.substr(0, utf8_sequence(rest_))));
     }
     balance(text);
     add(TokenKind::op, text);

@@ -36,7 +36,7 @@ std::string Namespace::printed(Runtime& runtime) {
     if (!out.ends_with('{')) out += ", ";
     // What could lead back here has no text, so a cycle cannot be printed.
     if (value.depth() > 0) fail("a Namespace that holds containers has no text");
-    out += quoted(key) + ": " + runtime.repr(value);
+    out += python_quoted(key) + ": " + runtime.repr(value);
   }
   return out + "}>";
 }

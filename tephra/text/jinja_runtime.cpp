@@ -72,7 +72,7 @@ void Runtime::append_repr(std::string& out, const Value& value) {
   } else if (value.is_float()) {
     out += float_text(value.number());
   } else if (value.is_text()) {
-    const std::string text = quoted(value.bytes());
+    const std::string text = python_quoted(value.bytes());
     out += value.text().markup ? "Markup(" + text + ")" : text;
   } else if (value.is_object()) {
     out += value.object().printed(*this);

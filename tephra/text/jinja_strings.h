@@ -50,8 +50,8 @@ std::vector<std::string_view> split_at(std::string_view text, std::string_view s
 std::vector<std::string_view> split_words(std::string_view text, int64_t limit, bool from_right);
 std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends);
 
-std::string unescaped(std::string_view literal);  // the escapes of a Python string literal
-std::string quoted(std::string_view text);        // repr()
+std::string unescaped(std::string_view literal);   // the escapes of a Python string literal
+std::string python_quoted(std::string_view text);  // repr()
 std::string escaped_html(std::string_view text);
 std::string float_text(double value);  // repr(): the shortest digits that read back
 std::optional<double> parse_float(std::string_view text);

@@ -407,7 +407,7 @@ std::string unescaped(std::string_view literal) {
   return out;
 }
 
-std::string quoted(std::string_view text) {
+std::string python_quoted(std::string_view text) {
   const bool single = text.find('\'') == text.npos || text.find('"') != text.npos;
   const char quote = single ? '\'' : '"';
   std::string out(1, quote);

@@ -22,7 +22,7 @@ class TokenDecoder::Step {
 
 namespace {
 
-class ByteLevel : public TokenDecoder::Step {
+class ByteLevelStep : public TokenDecoder::Step {
  public:
   void run(Tokens& tokens) const override {
     std::string bytes;
@@ -126,9 +126,9 @@ class Strip : public TokenDecoder::Step {
   int64_t left_, right_;
 };
 
-class Metaspace : public TokenDecoder::Step {
+class MetaspaceStep : public TokenDecoder::Step {
  public:
-  explicit Metaspace(const Fields& step)
+  explicit MetaspaceStep(const Fields& step)
       : mark_(step.string_or("replacement", "▁")),
         prepended_(step.string_or("prepend_scheme",
                                   step.boolean_or("add_prefix_space", true) ? "always" : "never") !=
@@ -161,7 +161,7 @@ void TokenDecoder::add(const Fields& step) {
   if (type == "Sequence") {
     for (const Fields& inner : sequence_of(step, "decoders")) add(inner);
   } else if (type == "ByteLevel") {
-    steps_.push_back(std::make_unique<ByteLevel>());
+    steps_.push_back(std::make_unique<ByteLevelStep>());
   } else if (type == "Replace") {
     steps_.push_back(std::make_unique<Replace>(step));
   } else if (type == "ByteFallback") {
@@ -171,7 +171,7 @@ void TokenDecoder::add(const Fields& step) {
   } else if (type == "Strip") {
     steps_.push_back(std::make_unique<Strip>(step));
   } else if (type == "Metaspace") {
-    steps_.push_back(std::make_unique<Metaspace>(step));
+    steps_.push_back(std::make_unique<MetaspaceStep>(step));
   } else {
     unsupported_step(step, "decoder");
   }

@@ -18,8 +18,8 @@ std::string attention_text(const Config& c) {
   text += c.conv_count == 1 ? ", 1 convolution" : format(", {} convolutions", c.conv_count);
   text += c.qk_mean ? ", q/k mean" : ", no q/k mean";
   text += c.value_shift ? ", value shift" : ", no value shift";
-  constexpr const char* kTemperatures[] = {"linear", "exp", "no"};
-  return text + format(", {} temperature", kTemperatures[static_cast<size_t>(c.temperature)]);
+  constexpr const char* kNames[] = {"linear", "exp", "no"};
+  return text + format(", {} temperature", kNames[static_cast<size_t>(c.temperature)]);
 }
 
 }  // namespace
