@@ -14,7 +14,7 @@
 namespace tephra {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // The best of two passes, or one where a pass is long.
 double best_seconds(bool quick, FunctionRef<double()> pass) {
@@ -25,7 +25,7 @@ double best_seconds(bool quick, FunctionRef<double()> pass) {
 }
 
 void measure_optimizer(TrainSubject& subject, bool quick, GrowthPoint& point) {
-  point.optimizer_seconds = kInfinity;
+  point.optimizer_seconds = kNever;
   best_seconds(quick, [&] {
     const StepReport r = subject.optimizer_step();
     if (r.seconds() < point.optimizer_seconds) {

@@ -8,18 +8,18 @@
 namespace tephra::jinja {
 namespace {
 
-Value text_of(Call& call, std::string text) {
+Value new_text(Call& call, std::string text) {
   return call.runtime.budget.text(std::move(text), call.self.text().markup);
 }
 
-const std::string& self_text(Call& call) {
+const std::string& own_text(Call& call) {
   call.runtime.budget.step(static_cast<int64_t>(call.self.bytes().size()) / 64);
   return call.self.bytes();
 }
 
 Value strip_ends(Call& call, bool left, bool right) {
   const std::string* characters = call.has_not_none(0) ? &call.text(0) : nullptr;
-  return text_of(call, std::string(stripped(self_text(call), characters, left, right)));
+  return new_text(call, std::string(stripped(own_text(call), characters, left, right)));
 }
 Value strip(Call& call) { return strip_ends(call, true, true); }
 Value lstrip(Call& call) { return strip_ends(call, true, false); }
@@ -27,13 +27,13 @@ Value rstrip(Call& call) { return strip_ends(call, false, true); }
 
 Value pieces(Call& call, const std::vector<std::string_view>& parts) {
   Items out;
-  for (const std::string_view part : parts) out.push_back(text_of(call, std::string(part)));
+  for (const std::string_view part : parts) out.push_back(new_text(call, std::string(part)));
   return call.runtime.budget.list(std::move(out));
 }
 
 Value split_text(Call& call, bool from_right) {
   const int64_t limit = call.integer_or(1, -1);
-  const std::string& text = self_text(call);
+  const std::string& text = own_text(call);
   if (!call.has_not_none(0)) return pieces(call, split_words(text, limit, from_right));
   const std::string& separator = call.text(0);
   if (separator.empty()) fail("'{}' needs a separator that is not empty", call.name);
@@ -43,15 +43,15 @@ Value split_text(Call& call, bool from_right) {
 Value split_left(Call& call) { return split_text(call, false); }
 Value rsplit(Call& call) { return split_text(call, true); }
 Value splitlines(Call& call) {
-  return pieces(call, split_lines(self_text(call), call.truth_or(0, false)));
+  return pieces(call, split_lines(own_text(call), call.truth_or(0, false)));
 }
 
 Value partition_at(Call& call, bool last) {
-  const std::string& text = self_text(call);
+  const std::string& text = own_text(call);
   const std::string& separator = call.text(0);
   if (separator.empty()) fail("'{}' needs a separator that is not empty", call.name);
   const size_t at = last ? text.rfind(separator) : find_part(text, separator);
-  const auto part = [&](std::string_view piece) { return text_of(call, std::string(piece)); };
+  const auto part = [&](std::string_view piece) { return new_text(call, std::string(piece)); };
   if (at == text.npos) {
     return last ? call.runtime.budget.tuple({part(""), part(""), part(text)})
                 : call.runtime.budget.tuple({part(text), part(""), part("")});
@@ -70,7 +70,7 @@ struct Window {
 };
 
 Window window_of(Call& call, size_t first) {
-  const std::string_view text = self_text(call);
+  const std::string_view text = own_text(call);
   const int64_t length = count_code_points(text);
   const auto bound = [&](size_t i, int64_t fallback) {
     if (!call.has_not_none(i)) return fallback;
@@ -125,26 +125,26 @@ Value startswith(Call& call) { return affixed(call, false); }
 Value endswith(Call& call) { return affixed(call, true); }
 
 Value replace(Call& call) {
-  const std::string &from = call.text(0), &to = call.text(1), &text = self_text(call);
+  const std::string &from = call.text(0), &to = call.text(1), &text = own_text(call);
   call.runtime.budget.bytes(count_part(text, from) * static_cast<int64_t>(to.size()));
-  return text_of(call, replaced(text, from, to, call.integer_or(2, -1)));
+  return new_text(call, replaced(text, from, to, call.integer_or(2, -1)));
 }
 
 Value removeprefix(Call& call) {
-  const std::string& text = self_text(call);
-  return text_of(call, text.starts_with(call.text(0)) ? text.substr(call.text(0).size()) : text);
+  const std::string& text = own_text(call);
+  return new_text(call, text.starts_with(call.text(0)) ? text.substr(call.text(0).size()) : text);
 }
 Value removesuffix(Call& call) {
-  const std::string& text = self_text(call);
+  const std::string& text = own_text(call);
   const bool ends = !call.text(0).empty() && text.ends_with(call.text(0));
-  return text_of(call, ends ? text.substr(0, text.size() - call.text(0).size()) : text);
+  return new_text(call, ends ? text.substr(0, text.size() - call.text(0).size()) : text);
 }
 
-Value upper_text(Call& call) { return text_of(call, upper(self_text(call))); }
-Value lower_text(Call& call) { return text_of(call, lower(self_text(call))); }
-Value title_text(Call& call) { return text_of(call, title(self_text(call))); }
-Value capitalize(Call& call) { return text_of(call, capitalized(self_text(call))); }
-Value swapcase(Call& call) { return text_of(call, case_swapped(self_text(call))); }
+Value upper_text(Call& call) { return new_text(call, upper(own_text(call))); }
+Value lower_text(Call& call) { return new_text(call, lower(own_text(call))); }
+Value title_text(Call& call) { return new_text(call, title(own_text(call))); }
+Value capitalize(Call& call) { return new_text(call, capitalized(own_text(call))); }
+Value swapcase(Call& call) { return new_text(call, case_swapped(own_text(call))); }
 
 Value join(Call& call) {
   std::string out;
@@ -159,14 +159,14 @@ Value join(Call& call) {
     call.runtime.budget.bytes(
         static_cast<int64_t>(call.self.bytes().size() + items[i].bytes().size()));
   }
-  return text_of(call, std::move(out));
+  return new_text(call, std::move(out));
 }
 
 // left, right: how much of the missing width goes to which side, in halves.
 Value padded(Call& call, bool left, bool right) {
   const std::string fill = call.text_or(1, " ");
   if (count_code_points(fill) != 1) fail("'{}' needs one character to fill with", call.name);
-  const std::string& text = self_text(call);
+  const std::string& text = own_text(call);
   const int64_t width = call.integer(0);
   const int64_t missing = std::max<int64_t>(0, width - count_code_points(text));
   call.runtime.budget.bytes(std::min(missing, int64_t{1} << 40) * 4);
@@ -175,29 +175,29 @@ Value padded(Call& call, bool left, bool right) {
   for (int64_t i = 0; i < before; ++i) out += fill;
   out += text;
   for (int64_t i = before; i < missing; ++i) out += fill;
-  return text_of(call, std::move(out));
+  return new_text(call, std::move(out));
 }
 Value ljust(Call& call) { return padded(call, false, true); }
 Value rjust(Call& call) { return padded(call, true, false); }
 Value center(Call& call) { return padded(call, true, true); }
 
 Value zfill(Call& call) {
-  std::string text = self_text(call);
+  std::string text = own_text(call);
   const int64_t missing = std::max<int64_t>(0, call.integer(0) - count_code_points(text));
   call.runtime.budget.bytes(std::min(missing, int64_t{1} << 40));
   const size_t at = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
-  return text_of(call, text.insert(at, static_cast<size_t>(missing), '0'));
+  return new_text(call, text.insert(at, static_cast<size_t>(missing), '0'));
 }
 
 template <CharacterClass kClass>
 Value is_class(Call& call) {
-  return all_of_class(self_text(call), kClass);
+  return all_of_class(own_text(call), kClass);
 }
-Value islower(Call& call) { return is_lower_text(self_text(call)); }
-Value isupper(Call& call) { return is_upper_text(self_text(call)); }
-Value istitle(Call& call) { return is_title_text(self_text(call)); }
+Value islower(Call& call) { return is_lower_text(own_text(call)); }
+Value isupper(Call& call) { return is_upper_text(own_text(call)); }
+Value istitle(Call& call) { return is_title_text(own_text(call)); }
 Value isidentifier(Call& call) {
-  const std::string& text = self_text(call);
+  const std::string& text = own_text(call);
   return !text.empty() && name_length(text) == text.size();
 }
 
