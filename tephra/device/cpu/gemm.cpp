@@ -42,8 +42,8 @@ void padded_product(const Gemm<float, float>& g) {
   write_sums(c, g);
 }
 
-template <class In, class Out>
-bool few_rows(const Gemm<In, Out>& g) {
+template <class In, class Out, class W>
+bool few_rows(const Gemm<In, Out, W>& g) {
   return g.m < kDecodeRows && !g.transpose_a && g.transpose_b;
 }
 
@@ -79,6 +79,17 @@ void product(const Gemm<bf16, Out>& g) {
   write_sums(sums, g);
 }
 
+// The tile's weights are widened, then all is as if they had been float.
+void product(const Gemm<float, float, bf16>& g) {
+  TEPHRA_ASSERT(g.transpose_b && !g.transpose_a, "weights in bf16 are for x W^T");
+  if (few_rows(g) && !g.of_large_batch) return dot_rows(g);
+  thread_local Scratch<float> wide;
+  float* b = wide.get(g.n * g.k);
+  widen(g.b, g.ldb, g.n, g.k, b);
+  product(Gemm<float, float>{g.m, g.n, g.k, g.a, g.lda, false, b, g.k, true, g.c, g.ldc,
+                             g.accumulate, g.bias, g.of_large_batch});
+}
+
 // Nearly equal pieces of at most `largest` (and then some), none of them a sliver: oneDNN computes
 // fewer than 16 rows, or one column, by another method.
 struct Cut {
@@ -97,23 +108,23 @@ struct Cut {
 struct Tiles {
   Cut rows, columns;
 
-  template <class In, class Out>
-  Tiles(const Gemm<In, Out>& g, int64_t tile_rows, int64_t tile_columns)
+  template <class In, class Out, class W>
+  Tiles(const Gemm<In, Out, W>& g, int64_t tile_rows, int64_t tile_columns)
       : rows(g.m, tile_rows), columns(g.n, tile_columns) {}
   int64_t count() const { return rows.count * columns.count; }
 };
 
 // Columns of a tile, by (n, k) within a class: 512 is where oneDNN's packing of a tile is paid off;
 // dot products only need enough work to be worth a thread.
-template <class In, class Out>
-int64_t tile_columns(const Gemm<In, Out>& g) {
+template <class In, class Out, class W>
+int64_t tile_columns(const Gemm<In, Out, W>& g) {
   if (!few_rows(g) || g.of_large_batch) return 512;
   return std::max<int64_t>(16, (1 << 16) / std::max<int64_t>(1, g.k));
 }
 
 // Tall tiles are faster, but leave something for every thread of a large machine.
-template <class In, class Out>
-std::vector<Tiles> cut_all(std::span<const Gemm<In, Out>> products) {
+template <class In, class Out, class W>
+std::vector<Tiles> cut_all(std::span<const Gemm<In, Out, W>> products) {
   constexpr int64_t kEnough = 8, kLeastRows = 128;
   std::vector<Tiles> tiles;
   for (int64_t rows = 512;; rows /= 2) {
@@ -127,11 +138,11 @@ std::vector<Tiles> cut_all(std::span<const Gemm<In, Out>> products) {
   }
 }
 
-template <class In, class Out>
-Gemm<In, Out> tile_of(const Gemm<In, Out>& g, const Tiles& tiles, int64_t index) {
+template <class In, class Out, class W>
+Gemm<In, Out, W> tile_of(const Gemm<In, Out, W>& g, const Tiles& tiles, int64_t index) {
   const int64_t row = index / tiles.columns.count, column = index % tiles.columns.count;
   const int64_t i = tiles.rows.begin(row), j = tiles.columns.begin(column);
-  Gemm<In, Out> part = g;
+  Gemm<In, Out, W> part = g;
   part.m = tiles.rows.length(row);
   part.n = tiles.columns.length(column);
   part.a += g.transpose_a ? i : i * g.lda;
@@ -143,8 +154,8 @@ Gemm<In, Out> tile_of(const Gemm<In, Out>& g, const Tiles& tiles, int64_t index)
 
 }  // namespace
 
-template <class In, class Out>
-void gemm_serial(const Gemm<In, Out>& g) {
+template <class In, class Out, class W>
+void gemm_serial(const Gemm<In, Out, W>& g) {
   if (g.m == 0 || g.n == 0) return;
   if (g.k > 0) return product(g);
   for (int64_t i = 0; i < g.m; ++i) {
@@ -156,8 +167,8 @@ void gemm_serial(const Gemm<In, Out>& g) {
   }
 }
 
-template <class In, class Out>
-void gemm(std::span<const Gemm<In, Out>> products) {
+template <class In, class Out, class W>
+void gemm(std::span<const Gemm<In, Out, W>> products) {
   const std::vector<Tiles> tiles = cut_all(products);
   std::vector<int64_t> first{0};  // tile of each product
   for (const Tiles& t : tiles) first.push_back(first.back() + t.count());
@@ -168,19 +179,20 @@ void gemm(std::span<const Gemm<In, Out>> products) {
   });
 }
 
-template <class In, class Out>
-void gemm(const Gemm<In, Out>& g) {
-  gemm(std::span<const Gemm<In, Out>>(&g, 1));
+template <class In, class Out, class W>
+void gemm(const Gemm<In, Out, W>& g) {
+  gemm(std::span<const Gemm<In, Out, W>>(&g, 1));
 }
 
-#define TEPHRA_INSTANTIATE(In, Out)                   \
-  template void gemm(const Gemm<In, Out>&);           \
-  template void gemm(std::span<const Gemm<In, Out>>); \
-  template void gemm_serial(const Gemm<In, Out>&);
-TEPHRA_INSTANTIATE(double, double)
-TEPHRA_INSTANTIATE(float, float)
-TEPHRA_INSTANTIATE(bf16, bf16)
-TEPHRA_INSTANTIATE(bf16, float)
+#define TEPHRA_INSTANTIATE(In, Out, W)                   \
+  template void gemm(const Gemm<In, Out, W>&);           \
+  template void gemm(std::span<const Gemm<In, Out, W>>); \
+  template void gemm_serial(const Gemm<In, Out, W>&);
+TEPHRA_INSTANTIATE(double, double, double)
+TEPHRA_INSTANTIATE(float, float, float)
+TEPHRA_INSTANTIATE(float, float, bf16)
+TEPHRA_INSTANTIATE(bf16, bf16, bf16)
+TEPHRA_INSTANTIATE(bf16, float, bf16)
 #undef TEPHRA_INSTANTIATE
 
 }  // namespace tephra::cpu

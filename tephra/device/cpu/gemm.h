@@ -19,13 +19,13 @@ inline constexpr int64_t kDecodeRows = 16;  // the fewest rows of the oneDNN cla
 
 // C[m, n] = op(A) op(B) + bias + (accumulate ? C : 0), row-major; lda, ldb, ldc are row strides of
 // the matrices as stored (before the transpose).
-template <class In, class Out>
+template <class In, class Out, class W = In>
 struct Gemm {
   int64_t m, n, k;
   const In* a;
   int64_t lda;
   bool transpose_a;
-  const In* b;
+  const W* b;
   int64_t ldb;
   bool transpose_b;
   Out* c;
@@ -37,16 +37,17 @@ struct Gemm {
   bool of_large_batch = false;
 };
 
-// On all threads. (double, double), (float, float), (bf16, bf16) and (bf16, float).
-template <class In, class Out>
-void gemm(const Gemm<In, Out>& g);
+// On all threads. (double, double), (float, float), (bf16, bf16) and (bf16, float); and (float,
+// float, bf16) for x W^T, where the bits are those of W widened to float beforehand.
+template <class In, class Out, class W>
+void gemm(const Gemm<In, Out, W>& g);
 
 // Several products whose results do not overlap; all their tiles are shared out together.
-template <class In, class Out>
-void gemm(std::span<const Gemm<In, Out>> products);
+template <class In, class Out, class W>
+void gemm(std::span<const Gemm<In, Out, W>> products);
 
 // On the calling thread: for kernels that cut their own tiles.
-template <class In, class Out>
-void gemm_serial(const Gemm<In, Out>& g);
+template <class In, class Out, class W>
+void gemm_serial(const Gemm<In, Out, W>& g);
 
 }  // namespace tephra::cpu

@@ -7,8 +7,8 @@
 namespace tephra::cpu {
 
 // Few rows times W^T: each weight is read once, each element is one dot product in K order.
-template <class In, class Out>
-void dot_rows(const Gemm<In, Out>& g);
+template <class In, class Out, class W>
+void dot_rows(const Gemm<In, Out, W>& g);
 
 void gemm_f64(const Gemm<double, double>& g);
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "tephra/device/cpu/simd-inl.h"
@@ -27,21 +28,26 @@ struct Bf16Piece {
   Vec<float> even, odd;
 };
 
-HWY_INLINE FloatPiece load_piece(const float* p) { return {load(p)}; }
-HWY_INLINE Bf16Piece load_piece(const bf16* p) {
-  const Tag<float> d;
-  const hn::Repartition<uint32_t, Tag<float>> d32;
-  const hn::Repartition<uint16_t, Tag<float>> d16;
-  const auto bits = hn::BitCast(d32, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p)));
-  return {hn::BitCast(d, hn::ShiftLeft<16>(bits)),
-          hn::BitCast(d, hn::And(bits, hn::Set(d32, 0xffff0000u)))};
+// What a row of In, or a weight in bf16 beside it, gives.
+template <class In, class W>
+HWY_INLINE auto load_piece(const W* p) {
+  if constexpr (std::is_same_v<In, float>) {
+    return FloatPiece{load(p)};
+  } else {
+    const Tag<float> d;
+    const hn::Repartition<uint32_t, Tag<float>> d32;
+    const hn::Repartition<uint16_t, Tag<float>> d16;
+    const auto bits = hn::BitCast(d32, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p)));
+    return Bf16Piece{hn::BitCast(d, hn::ShiftLeft<16>(bits)),
+                     hn::BitCast(d, hn::And(bits, hn::Set(d32, 0xffff0000u)))};
+  }
 }
 // The first n elements, then zeros.
-template <class In>
-HWY_INLINE auto load_piece_n(const In* p, int64_t n) {
-  HWY_ALIGN In buffer[HWY_MAX_BYTES / sizeof(In)] = {};
-  std::memcpy(static_cast<void*>(buffer), p, static_cast<size_t>(n) * sizeof(In));
-  return load_piece(buffer);
+template <class In, class W>
+HWY_INLINE auto load_piece_n(const W* p, int64_t n) {
+  HWY_ALIGN W buffer[HWY_MAX_BYTES / sizeof(W)] = {};
+  std::memcpy(static_cast<void*>(buffer), p, static_cast<size_t>(n) * sizeof(W));
+  return load_piece<In>(buffer);
 }
 
 HWY_INLINE Vec<float> add_product(FloatPiece a, FloatPiece b, Vec<float> sum) {
@@ -53,14 +59,14 @@ HWY_INLINE Vec<float> add_product(Bf16Piece a, Bf16Piece b, Vec<float> sum) {
 
 // kRows rows of A by kCols rows of B (stored transposed). Every element has an accumulator of its
 // own, so its bits do not depend on the block it is computed in.
-template <int kRows, int kCols, class In, class Out>
-HWY_INLINE void dot_block(const Gemm<In, Out>& g, int64_t i, int64_t j) {
+template <int kRows, int kCols, class In, class Out, class W>
+HWY_INLINE void dot_block(const Gemm<In, Out, W>& g, int64_t i, int64_t j) {
   Vec<In> sums[kRows][kCols];
   for (auto& row : sums) {
     for (auto& sum : row) sum = set<In>(0);
   }
   const auto add = [&](auto&& load_at) HWY_ATTR {
-    decltype(load_piece(g.a)) a[kRows];
+    decltype(load_piece<In>(g.a)) a[kRows];
     for (int r = 0; r < kRows; ++r) a[r] = load_at(g.a + (i + r) * g.lda);
     for (int c = 0; c < kCols; ++c) {
       const auto b = load_at(g.b + (j + c) * g.ldb);
@@ -71,9 +77,9 @@ HWY_INLINE void dot_block(const Gemm<In, Out>& g, int64_t i, int64_t j) {
   const int64_t step = lanes<In>() * static_cast<int64_t>(sizeof(float) / sizeof(In));
   int64_t p = 0;
   for (; p + step <= g.k; p += step) {
-    add([&](const In* row) HWY_ATTR { return load_piece(row + p); });
+    add([&](const auto* row) HWY_ATTR { return load_piece<In>(row + p); });
   }
-  if (p < g.k) add([&](const In* row) HWY_ATTR { return load_piece_n(row + p, g.k - p); });
+  if (p < g.k) add([&](const auto* row) HWY_ATTR { return load_piece_n<In>(row + p, g.k - p); });
   for (int r = 0; r < kRows; ++r) {
     for (int c = 0; c < kCols; ++c) {
       acc_t<In> sum = sum_of_lanes<In>(sums[r][c]);
@@ -84,21 +90,22 @@ HWY_INLINE void dot_block(const Gemm<In, Out>& g, int64_t i, int64_t j) {
   }
 }
 
-template <int kCols, class In, class Out>
-HWY_INLINE void dot_column_block(const Gemm<In, Out>& g, int64_t j) {
+template <int kCols, class In, class Out, class W>
+HWY_INLINE void dot_column_block(const Gemm<In, Out, W>& g, int64_t j) {
   int64_t i = 0;
   for (; i + 4 <= g.m; i += 4) dot_block<4, kCols>(g, i, j);
   for (; i + 2 <= g.m; i += 2) dot_block<2, kCols>(g, i, j);
   for (; i < g.m; ++i) dot_block<1, kCols>(g, i, j);
 }
 
-template <class In, class Out>
-void dot_rows_of(const Gemm<In, Out>& g) {
+template <class In, class Out, class W>
+void dot_rows_of(const Gemm<In, Out, W>& g) {
   int64_t j = 0;
   for (; j + 4 <= g.n; j += 4) dot_column_block<4>(g, j);
   for (; j < g.n; ++j) dot_column_block<1>(g, j);
 }
 void dot_rows_f32(const Gemm<float, float>& g) { dot_rows_of(g); }
+void dot_rows_f32_bf16(const Gemm<float, float, bf16>& g) { dot_rows_of(g); }
 void dot_rows_bf16(const Gemm<bf16, bf16>& g) { dot_rows_of(g); }
 void dot_rows_bf16_f32(const Gemm<bf16, float>& g) { dot_rows_of(g); }
 
@@ -187,6 +194,7 @@ HWY_AFTER_NAMESPACE();
 namespace tephra::cpu {
 namespace {
 HWY_EXPORT(dot_rows_f32);
+HWY_EXPORT(dot_rows_f32_bf16);
 HWY_EXPORT(dot_rows_bf16);
 HWY_EXPORT(dot_rows_bf16_f32);
 HWY_EXPORT(gemm_f64_loops);
@@ -200,6 +208,10 @@ HWY_EXPORT(add_bias_f32);
 template <>
 void dot_rows(const Gemm<float, float>& g) {
   HWY_DYNAMIC_DISPATCH(dot_rows_f32)(g);
+}
+template <>
+void dot_rows(const Gemm<float, float, bf16>& g) {
+  HWY_DYNAMIC_DISPATCH(dot_rows_f32_bf16)(g);
 }
 template <>
 void dot_rows(const Gemm<bf16, bf16>& g) {
