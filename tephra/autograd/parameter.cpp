@@ -17,8 +17,10 @@ std::string to_text(ParameterKind kind) {
 }
 
 ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, DType dtype, Device device,
-                               bool with_gradients)
-    : specs_(std::move(specs)), dtype_(dtype) {
+                               bool with_gradients, NamedWeights elsewhere)
+    : specs_(std::move(specs)), dtype_(dtype), elsewhere_(std::move(elsewhere)) {
+  TEPHRA_ASSERT(elsewhere_.empty() || !with_gradients, "only parameters of the store are trained");
+  std::erase_if(specs_, [&](const ParameterSpec& spec) { return elsewhere_.contains(spec.name); });
   int64_t total = 0;
   for (size_t i = 0; i < specs_.size(); ++i) {
     TEPHRA_ASSERT(index_.emplace(specs_[i].name, i).second, "parameter names are unique");
@@ -49,6 +51,11 @@ const Tensor& ParameterStore::operator[](std::string_view name) const {
   const auto it = index_.find(std::string(name));
   require(it != index_.end(), "no parameter named '{}'", name);
   return values_[it->second];
+}
+
+Weight ParameterStore::weight(std::string_view name) const {
+  const auto it = elsewhere_.find(std::string(name));
+  return it != elsewhere_.end() ? it->second : Weight((*this)[name]);
 }
 
 void initialise(const ParameterSpec& spec, uint64_t seed, const Tensor& value) {

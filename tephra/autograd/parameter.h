@@ -13,6 +13,7 @@
 
 #include "tephra/autograd/tape.h"
 #include "tephra/core/rng.h"
+#include "tephra/core/weight.h"
 
 namespace tephra {
 
@@ -28,6 +29,13 @@ enum class ParameterKind {
 
 std::string to_text(ParameterKind kind);
 
+// What inference may do with a parameter's memory.
+enum class Narrowing {
+  none,       // layers need it as a tensor of the model's dtype
+  stored,     // layers read it as a Weight: it may stay as it is stored, in bf16
+  quantised,  // or be quantised
+};
+
 struct ParameterSpec {
   std::string name;  // as published
   Shape shape;
@@ -36,6 +44,7 @@ struct ParameterSpec {
   double init_mean = 0;
   double init_std = 0;
   std::optional<double> init_last = std::nullopt;
+  Narrowing narrowing = Narrowing::none;
 };
 
 // Draws one parameter by its spec; a value depends on seed, name and index alone.
@@ -43,8 +52,11 @@ void initialise(const ParameterSpec& spec, uint64_t seed, const Tensor& value);
 
 class ParameterStore {
  public:
-  // Allocates all of `specs`. With gradients each one is a leaf.
-  ParameterStore(std::vector<ParameterSpec> specs, DType dtype, Device device, bool with_gradients);
+  // Allocates all of `specs` but those that `elsewhere` names: they stay where they are, as packed
+  // weights or in another dtype, and are no parameters of this store. With gradients each one is a
+  // leaf.
+  ParameterStore(std::vector<ParameterSpec> specs, DType dtype, Device device, bool with_gradients,
+                 NamedWeights elsewhere = {});
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
   DType dtype() const { return dtype_; }
@@ -52,6 +64,8 @@ class ParameterStore {
   // Throws when there is no such name.
   const Tensor& operator[](std::string_view name) const;
   const Tensor& at(size_t i) const { return values_[i]; }
+  // A parameter, or one of those that lie elsewhere.
+  Weight weight(std::string_view name) const;
   bool contains(std::string_view name) const { return index_.contains(std::string(name)); }
 
   // Draws every parameter.
@@ -78,6 +92,7 @@ class ParameterStore {
  private:
   std::vector<ParameterSpec> specs_;
   DType dtype_;
+  NamedWeights elsewhere_;
   std::unordered_map<std::string, size_t> index_;
   std::vector<int64_t> offsets_;
   Tensors values_;

@@ -79,6 +79,10 @@ struct LoadOptions {
   Device device;
   bool with_gradients = false;
   int64_t usable_tokens = 0;  // ids from here on are padding; 0: the model knows best
+  // For inference in f32: matrices that are stored as bf16 stay in the mapped file and are widened
+  // by the products that read them. The results are the same to the bit.
+  bool mapped = false;
+  NamedWeights weights = {};  // that lie elsewhere; load_model finds them
 };
 
 // A kind of model: how its config is read, what tensors it has, how it is built.

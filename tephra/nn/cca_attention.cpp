@@ -25,7 +25,7 @@ CcaAttention::CcaAttention(const CcaConfig& config, const ParameterStore& store,
     : config_(config) {
   const std::string qkv = prefix + "qkv_proj.";
   const auto project = [&](const std::string& name, bool shifted) {
-    qkv_weights_.push_back(store[qkv + name + ".weight"]);
+    qkv_weights_.push_back(store.weight(qkv + name + ".weight"));
     if (!config.bias) return;
     const Tensor& bias = store[qkv + name + ".bias"];
     qkv_biases_.push_back(shifted ? Tensor() : bias);
@@ -48,7 +48,7 @@ CcaAttention::CcaAttention(const CcaConfig& config, const ParameterStore& store,
     conv1_bias_ = store[qkv + "conv_qk_grouped.bias"];
   }
   if (config.temperature != Temperature::none) temp_ = store[prefix + "qk_norm.temp"];
-  out_weight_ = store[prefix + "o_proj.weight"];
+  out_weight_ = store.weight(prefix + "o_proj.weight");
   if (config.bias) out_bias_ = store[prefix + "o_proj.bias"];
 }
 

@@ -47,11 +47,13 @@ class CcaAttention : public AttentionLayer {
   Tensor values(const Tensor& v_NV, const LayerContext& context) const;
 
   CcaConfig config_;
-  Tensors qkv_weights_, qkv_biases_;  // queries, keys, values: current and delayed, or one
-  Tensors value_biases_;              // of shifted values
+  Weights qkv_weights_;   // queries, keys, values: current and delayed, or one
+  Tensors qkv_biases_;    // of the same
+  Tensors value_biases_;  // of shifted values
   Tensor conv0_weight_, conv0_bias_, conv1_weight_, conv1_bias_;
   Tensor temp_;
-  Tensor out_weight_, out_bias_;
+  Weight out_weight_;
+  Tensor out_bias_;
 };
 
 }  // namespace tephra

@@ -7,8 +7,9 @@
 namespace tephra {
 
 DenseFfn::DenseFfn(const ParameterStore& store, const std::string& prefix)
-    : gate_up_weights_{store[prefix + "gate_proj.weight"], store[prefix + "up_proj.weight"]},
-      down_weight_(store[prefix + "down_proj.weight"]) {}
+    : gate_up_weights_{store.weight(prefix + "gate_proj.weight"),
+                       store.weight(prefix + "up_proj.weight")},
+      down_weight_(store.weight(prefix + "down_proj.weight")) {}
 
 Tensor DenseFfn::forward(const Tensor& h_NH) const {
   return linear(swiglu(linear(h_NH, gate_up_weights_, Tensors{})), down_weight_);

@@ -16,8 +16,8 @@ class DenseFfn {
   Tensor forward(const Tensor& h_NH) const;
 
  private:
-  Tensors gate_up_weights_;  // [F, H] each
-  Tensor down_weight_;       // [H, F]
+  Weights gate_up_weights_;  // [F, H] each
+  Weight down_weight_;       // [H, F]
 };
 
 }  // namespace tephra

@@ -11,8 +11,8 @@ Experts::Experts(int64_t num_experts, SkipRule skip_rule, const ParameterStore& 
                  const std::string& prefix)
     : num_experts_(num_experts),
       skip_rule_(skip_rule),
-      gate_up_weight_(store[prefix + "gate_up_proj"]),
-      down_weight_(store[prefix + "down_proj"]) {}
+      gate_up_weight_(store.weight(prefix + "gate_up_proj")),
+      down_weight_(store.weight(prefix + "down_proj")) {}
 
 Tensor Experts::forward(const Tensor& h_NH, const Routing& routing) const {
   const DispatchPlan plan = plan_dispatch(routing.expert_N, num_experts_);

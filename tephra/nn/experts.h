@@ -26,8 +26,8 @@ class Experts {
  private:
   int64_t num_experts_;
   SkipRule skip_rule_;
-  Tensor gate_up_weight_;  // [E, 2F, H], gate rows first
-  Tensor down_weight_;     // [E, H, F]
+  Weight gate_up_weight_;  // [E, 2F, H], gate rows first
+  Weight down_weight_;     // [E, H, F]
 };
 
 }  // namespace tephra

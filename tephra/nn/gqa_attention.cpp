@@ -13,9 +13,9 @@ namespace tephra {
 
 GqaAttention::GqaAttention(const GqaConfig& config, const ParameterStore& store,
                            const std::string& prefix)
-    : config_(config), out_weight_(store[prefix + "o_proj.weight"]) {
+    : config_(config), out_weight_(store.weight(prefix + "o_proj.weight")) {
   for (const char* name : {"q_proj", "k_proj", "v_proj"}) {
-    qkv_weights_.push_back(store[prefix + name + ".weight"]);
+    qkv_weights_.push_back(store.weight(prefix + name + ".weight"));
     if (config.bias) qkv_biases_.push_back(store[prefix + name + ".bias"]);
   }
   if (config.bias) out_bias_ = store[prefix + "o_proj.bias"];

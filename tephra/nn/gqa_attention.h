@@ -31,8 +31,10 @@ class GqaAttention : public AttentionLayer {
 
  private:
   GqaConfig config_;
-  Tensors qkv_weights_, qkv_biases_;
-  Tensor out_weight_, out_bias_;
+  Weights qkv_weights_;
+  Tensors qkv_biases_;
+  Weight out_weight_;
+  Tensor out_bias_;
 };
 
 }  // namespace tephra

@@ -25,14 +25,14 @@ MlaAttention::MlaAttention(const MlaConfig& config, const ParameterStore& store,
     : config_(config),
       latent_norm_(store[prefix + "kv_a_layernorm.weight"]),
       latent_expand_(store[prefix + "kv_b_proj.weight"]),
-      out_weight_(store[prefix + "o_proj.weight"]) {
+      out_weight_(store.weight(prefix + "o_proj.weight")) {
   const bool direct = config.q_rank == 0;
   const std::string queries = prefix + (direct ? "q_proj" : "q_a_proj");
   const std::string latent = prefix + "kv_a_proj_with_mqa";
-  in_weights_ = {store[queries + ".weight"], store[latent + ".weight"]};
+  in_weights_ = {store.weight(queries + ".weight"), store.weight(latent + ".weight")};
   if (!direct) {
     q_norm_ = store[prefix + "q_a_layernorm.weight"];
-    q_expand_ = store[prefix + "q_b_proj.weight"];
+    q_expand_ = store.weight(prefix + "q_b_proj.weight");
   }
   if (config.bias) {
     in_biases_ = {direct ? Tensor() : store[queries + ".bias"], store[latent + ".bias"]};

@@ -45,10 +45,13 @@ class MlaAttention : public AttentionLayer {
   double scale() const;
 
   MlaConfig config_;
-  Tensors in_weights_, in_biases_;  // queries (or their latent), latent and shared key
-  Tensor q_norm_, q_expand_;        // undefined with direct queries
+  Weights in_weights_;  // queries (or their latent), latent and shared key
+  Tensors in_biases_;
+  Tensor q_norm_;    // undefined with direct queries,
+  Weight q_expand_;  // as this
   Tensor latent_norm_, latent_expand_;
-  Tensor out_weight_, out_bias_;
+  Weight out_weight_;
+  Tensor out_bias_;
 };
 
 }  // namespace tephra

@@ -13,14 +13,14 @@ namespace tephra {
 Router::Router(double norm_eps, bool first_layer, const ParameterStore& store,
                const std::string& prefix)
     : norm_eps_(norm_eps),
-      down_weight_(store[prefix + "down_proj.weight"]),
+      down_weight_(store.weight(prefix + "down_proj.weight")),
       down_bias_(store[prefix + "down_proj.bias"]),
       norm_weight_(store[prefix + "router_mlp.norm.weight"]),
-      fc1_weight_(store[prefix + "router_mlp.fc1.weight"]),
+      fc1_weight_(store.weight(prefix + "router_mlp.fc1.weight")),
+      fc2_weight_(store.weight(prefix + "router_mlp.fc2.weight")),
+      out_weight_(store.weight(prefix + "router_mlp.out_proj.weight")),
       fc1_bias_(store[prefix + "router_mlp.fc1.bias"]),
-      fc2_weight_(store[prefix + "router_mlp.fc2.weight"]),
       fc2_bias_(store[prefix + "router_mlp.fc2.bias"]),
-      out_weight_(store[prefix + "router_mlp.out_proj.weight"]),
       balancing_biases_(store[prefix + "balancing_biases"]) {
   if (!first_layer) states_scale_ = store[prefix + "router_states_scale"];
 }

@@ -25,10 +25,12 @@ class Router {
 
  private:
   double norm_eps_;
-  Tensor down_weight_, down_bias_;
+  Weight down_weight_;
+  Tensor down_bias_;
   Tensor states_scale_;  // undefined in the first layer
   Tensor norm_weight_;
-  Tensor fc1_weight_, fc1_bias_, fc2_weight_, fc2_bias_, out_weight_;
+  Weight fc1_weight_, fc2_weight_, out_weight_;
+  Tensor fc1_bias_, fc2_bias_;
   Tensor balancing_biases_;
 };
 

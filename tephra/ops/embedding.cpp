@@ -47,4 +47,17 @@ Tensor embedding(const Tensor& given_ids, const Tensor& table, int64_t pad_id) {
   return y;
 }
 
+Tensor embedding(const Tensor& ids_N, const Weight& table, DType dtype, int64_t pad_id) {
+  if (!table.is_packed() && table.tensor().dtype() == dtype) {
+    return embedding(ids_N, table.tensor(), pad_id);
+  }
+  require(dtype == DType::f32, "embedding: a quantised or widened table gives f32 rows, not {}",
+          dtype);
+  require(ids_N.ndim() == 1 && ids_N.dtype() == DType::i32,
+          "embedding: ids must be [tokens] of i32, got {} of {}", ids_N.shape(), ids_N.dtype());
+  Tensor y({ids_N.numel(), table.shape().cols()}, DType::f32, ids_N.device());
+  launch(ids_N.device(), "embedding", kernel::WideEmbedding{ids_N, table, y});
+  return y;
+}
+
 }  // namespace tephra

@@ -2,7 +2,7 @@
 // Rows of a table by token id.
 #pragma once
 
-#include "tephra/core/tensor.h"
+#include "tephra/core/weight.h"
 
 namespace tephra {
 
@@ -10,7 +10,19 @@ namespace tephra {
 // gradient from here (-1: no such row).
 Tensor embedding(const Tensor& ids_N, const Tensor& table, int64_t pad_id = -1);
 
+// Rows as f32 of a table that is packed or, beside activations in f32, still bf16. Any other table
+// gives rows in its own dtype. Recorded only when it is a parameter.
+Tensor embedding(const Tensor& ids_N, const Weight& table, DType dtype, int64_t pad_id = -1);
+
 namespace kernel {
+
+struct WideEmbedding {
+  const Tensor& ids;    // [N] i32
+  const Weight& table;  // [V, H], packed or bf16
+  Tensor& y;            // [N, H] f32
+
+  void on_cpu() const;
+};
 
 struct Embedding {
   const Tensor& ids;    // [N] i32

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tephra/base/parallel.h"
+#include "tephra/device/cpu/packed.h"
 #include "tephra/device/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -132,6 +133,16 @@ void Embedding::on_cpu() const {
     for (int64_t r = begin; r < end; ++r) {
       std::memcpy(to + r * bytes, from + id[r] * stride, static_cast<size_t>(bytes));
     }
+  });
+}
+
+void WideEmbedding::on_cpu() const {
+  check_ids(ids, table.shape()[0]);
+  const int32_t* id = ids.data<int32_t>();
+  parallel_for(y.rows(), 1, [&](int64_t r, int64_t) {
+    if (table.is_packed()) return cpu::unpack_row(table.packed().matrix(), id[r], y.row<float>(r));
+    const bf16* from = table.tensor().row<bf16>(id[r]);
+    std::copy_n(from, y.cols(), y.row<float>(r));
   });
 }
 

@@ -5,17 +5,36 @@
 #include "tephra/device/launch.h"
 
 namespace tephra {
+namespace {
 
-Tensor grouped_linear(const Tensor& x, const Tensor& weight, const DispatchPlan& plan) {
+void check(const Tensor& x, const Shape& weight, const DispatchPlan& plan) {
   const int64_t experts = plan.offsets.numel() - 1;
   require(x.ndim() == 2 && x.rows() == plan.order_N.numel(),
           "grouped_linear: x must be [{}, width] to match the plan, got {}", plan.order_N.numel(),
           x.shape());
-  require(weight.ndim() == 3 && weight.dim(0) == experts && weight.cols() == x.cols(),
+  require(weight.ndim() == 3 && weight[0] == experts && weight[2] == x.cols(),
           "grouped_linear: weight must be [{}, out, {}] to match the plan and x {}, got {}",
-          experts, x.cols(), x.shape(), weight.shape());
-  require(weight.dtype() == x.dtype(), "grouped_linear: weight is {}, x is {}", weight.dtype(),
+          experts, x.cols(), x.shape(), weight);
+}
+
+}  // namespace
+
+Tensor grouped_linear(const Tensor& x, const Weight& weight, const DispatchPlan& plan) {
+  if (!weight.is_packed()) return grouped_linear(x, weight.tensor(), plan);
+  check(x, weight.shape(), plan);
+  require(x.dtype() == DType::f32, "grouped_linear: with quantised weights x must be f32, got {}",
           x.dtype());
+  Tensor y({x.rows(), weight.shape()[1]}, x.dtype(), x.device());
+  launch(x.device(), "grouped_linear", kernel::PackedGroupedLinear{x, weight, plan.offsets, y});
+  return y;
+}
+
+Tensor grouped_linear(const Tensor& x, const Tensor& weight, const DispatchPlan& plan) {
+  check(x, weight.shape(), plan);
+  const bool widened =
+      x.dtype() == DType::f32 && weight.dtype() == DType::bf16 && !weight.variable();
+  require(weight.dtype() == x.dtype() || widened, "grouped_linear: weight is {}, x is {}",
+          weight.dtype(), x.dtype());
 
   Tensor y({x.rows(), weight.dim(1)}, x.dtype(), x.device());
   launch(x.device(), "grouped_linear", kernel::GroupedLinear{x, weight, plan.offsets, y});

@@ -2,6 +2,7 @@
 // One matrix per expert, each on its own rows.
 #pragma once
 
+#include "tephra/core/weight.h"
 #include "tephra/ops/dispatch.h"
 
 namespace tephra {
@@ -10,7 +11,19 @@ namespace tephra {
 // skipped tokens are zero and have no gradient.
 Tensor grouped_linear(const Tensor& x, const Tensor& weight, const DispatchPlan& plan);
 
+// The same for a weight that may be packed; see linear.h.
+Tensor grouped_linear(const Tensor& x, const Weight& weight, const DispatchPlan& plan);
+
 namespace kernel {
+
+struct PackedGroupedLinear {
+  const Tensor& x;
+  const Weight& weight;
+  const Tensor& offsets;
+  Tensor& y;
+
+  void on_cpu() const;
+};
 
 struct GroupedLinear {
   const Tensor& x;

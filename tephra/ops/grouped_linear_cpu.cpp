@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "tephra/device/cpu/gemm.h"
+#include "tephra/device/cpu/packed.h"
 #include "tephra/ops/grouped_linear.h"
 
 namespace tephra::kernel {
@@ -22,27 +23,27 @@ void zero_skipped(const Tensor& rows, const Tensor& offsets) {
 }
 
 // The products of all experts, their tiles shared out together.
-template <class In, class Out, class F>
+template <class In, class Out, class W = In, class F>
 void for_all_experts(const Tensor& offsets, F&& product_of) {
-  std::vector<cpu::Gemm<In, Out>> products;
+  std::vector<cpu::Gemm<In, Out, W>> products;
   for (int64_t e = 0; e + 1 < offsets.numel(); ++e) {
     products.push_back(product_of(e, rows_of(offsets, e)));
   }
-  cpu::gemm(std::span<const cpu::Gemm<In, Out>>(products));
+  cpu::gemm(std::span<const cpu::Gemm<In, Out, W>>(products));
 }
 
 // y = x W^T
-template <class T>
+template <class T, class W>
 void forward(const GroupedLinear& k) {
   const int64_t out = k.weight.dim(1);
-  for_all_experts<T, T>(k.offsets, [&](int64_t e, Rows rows) -> cpu::Gemm<T, T> {
+  for_all_experts<T, T, W>(k.offsets, [&](int64_t e, Rows rows) -> cpu::Gemm<T, T, W> {
     return {.m = rows.count,
             .n = out,
             .k = k.x.cols(),
             .a = k.x.row<T>(rows.begin),
             .lda = k.x.row_stride(),
             .transpose_a = false,
-            .b = k.weight.row<T>(e * out),
+            .b = k.weight.row<W>(e * out),
             .ldb = k.weight.row_stride(),
             .transpose_b = true,
             .c = k.y.row<T>(rows.begin),
@@ -95,7 +96,26 @@ void weight_gradient(const GroupedLinearGrad& k) {
 }  // namespace
 
 void GroupedLinear::on_cpu() const {
-  visit_float(x.dtype(), [&]<class T>() { forward<T>(*this); });
+  if (weight.dtype() != x.dtype()) {
+    forward<float, bf16>(*this);
+  } else {
+    visit_float(x.dtype(), [&]<class T>() { forward<T, T>(*this); });
+  }
+  zero_skipped(y, offsets);
+}
+
+void PackedGroupedLinear::on_cpu() const {
+  std::vector<cpu::PackedProduct> products;
+  for (int64_t e = 0; e + 1 < offsets.numel(); ++e) {
+    const Rows rows = rows_of(offsets, e);
+    if (rows.count == 0) continue;
+    products.push_back({.weight = weight.packed().matrix(e),
+                        .first = rows.begin,
+                        .count = rows.count,
+                        .y = y.data<float>(),
+                        .ldy = y.row_stride()});
+  }
+  cpu::packed_gemm(x.data<float>(), x.rows(), x.cols(), x.row_stride(), products);
   zero_skipped(y, offsets);
 }
 

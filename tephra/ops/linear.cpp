@@ -17,7 +17,11 @@ void check(const Tensor& x, const Tensors& weights, const Tensors& biases) {
     require(w.ndim() == 2 && w.cols() == x.cols(),
             "linear: weight must be [out, {}] to match the last axis of x {}, got {}", x.cols(),
             x.shape(), w.shape());
-    require(w.dtype() == x.dtype(), "linear: weight is {}, x is {}", w.dtype(), x.dtype());
+    const bool widened = x.dtype() == DType::f32 && w.dtype() == DType::bf16 && !w.variable();
+    require(w.dtype() == x.dtype() || widened, "linear: weight is {}, x is {}", w.dtype(),
+            x.dtype());
+    require(w.dtype() == weights[0].dtype(), "linear: weights are {} and {}; expected one dtype",
+            weights[0].dtype(), w.dtype());
     if (!b.defined()) continue;
     require(b.shape() == Shape{w.rows()}, "linear: bias must be [{}] to match weight {}, got {}",
             w.rows(), w.shape(), b.shape());
@@ -90,6 +94,51 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 
 Tensor linear_acc(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return forward(x, {weight}, {bias}, acc_dtype(x.dtype()));
+}
+
+namespace {
+
+void check_packed(const Tensor& x, const Weights& weights, const Tensors& biases) {
+  require(x.ndim() == 2 && x.dtype() == DType::f32,
+          "linear: with quantised weights x must be f32 [tokens, width], got {} {}", x.dtype(),
+          x.shape());
+  require(biases.size() == weights.size(), "linear: expected one bias per weight ({}), got {}",
+          weights.size(), biases.size());
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const Shape& shape = weights[i].shape();
+    require(shape.ndim() == 2 && shape[1] == x.cols(),
+            "linear: weight must be [out, {}] to match the last axis of x {}, got {}", x.cols(),
+            x.shape(), shape);
+    require(!biases[i] || (biases[i].shape() == Shape{shape[0]} && biases[i].dtype() == DType::f32),
+            "linear: bias must be f32 [{}] to match weight {}, got {} {}", shape[0], shape,
+            biases[i].dtype(), biases[i].shape());
+  }
+}
+
+Tensor packed_forward(const Tensor& x, const Weights& weights, const Tensors& biases) {
+  check_packed(x, weights, biases);
+  int64_t out = 0;
+  for (const Weight& w : weights) out += w.shape()[0];
+  Tensor y({x.rows(), out}, DType::f32, x.device());
+  launch(x.device(), "linear", kernel::PackedLinear{x, weights, biases, y});
+  return y;
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Weights& weights, const Tensors& biases) {
+  if (!all_packed(weights)) return linear(x, tensors_of(weights), biases);
+  return packed_forward(x, weights, biases.empty() ? Tensors(weights.size()) : biases);
+}
+
+Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
+  if (!weight.is_packed()) return linear(x, weight.tensor(), bias);
+  return packed_forward(x, {weight}, {bias});
+}
+
+Tensor linear_acc(const Tensor& x, const Weight& weight, const Tensor& bias) {
+  if (!weight.is_packed()) return linear_acc(x, weight.tensor(), bias);
+  return packed_forward(x, {weight}, {bias});
 }
 
 }  // namespace tephra

@@ -2,11 +2,12 @@
 // y = x W^T + b, the projection every layer is made of.
 #pragma once
 
-#include "tephra/core/tensor.h"
+#include "tephra/core/weight.h"
 
 namespace tephra {
 
-// x [N, in], weight [out, in], bias [out] or undefined; y [N, out] in x's dtype.
+// x [N, in], weight [out, in], bias [out] or undefined; y [N, out] in x's dtype. A weight that is
+// no parameter may stay bf16 beside x in f32: it is widened exactly, and read in half the time.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 // Several weights side by side: y = x [W1; W2; ...]^T. `biases` is empty or has one per weight,
@@ -17,7 +18,21 @@ Tensor linear(const Tensor& x, const Tensors& weights, const Tensors& biases);
 // not recorded.
 Tensor linear_acc(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
+// The same for weights that may be packed. Packed ones take x in f32 and are not recorded.
+Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias = {});
+Tensor linear(const Tensor& x, const Weights& weights, const Tensors& biases);
+Tensor linear_acc(const Tensor& x, const Weight& weight, const Tensor& bias = {});
+
 namespace kernel {
+
+struct PackedLinear {
+  const Tensor& x;         // [N, in] f32
+  const Weights& weights;  // [out, in] each, packed
+  const Tensors& biases;   // f32 [out] or undefined, one per weight
+  Tensor& y;               // [N, sum of out] f32
+
+  void on_cpu() const;
+};
 
 struct Linear {
   const Tensor& x;         // [N, in]

@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include "tephra/device/cpu/gemm.h"
+#include "tephra/device/cpu/packed.h"
 #include "tephra/device/cpu/row_sums.h"
 #include "tephra/device/cpu/simd-inl.h"
 
@@ -41,9 +42,9 @@ namespace {
 
 HWY_EXPORT(bias_gradient);
 
-template <class T, class Out>
+template <class T, class Out, class W>
 void forward(const Linear& k) {
-  std::vector<cpu::Gemm<T, Out>> products;
+  std::vector<cpu::Gemm<T, Out, W>> products;
   int64_t column = 0;
   for (size_t i = 0; i < k.weights.size(); ++i) {
     const Tensor &w = k.weights[i], &b = k.biases[i];
@@ -53,7 +54,7 @@ void forward(const Linear& k) {
                         .a = k.x.data<T>(),
                         .lda = k.x.row_stride(),
                         .transpose_a = false,
-                        .b = w.data<T>(),
+                        .b = w.data<W>(),
                         .ldb = w.row_stride(),
                         .transpose_b = true,
                         .c = k.y.column_view(column, column + w.rows()).template data<Out>(),
@@ -61,7 +62,7 @@ void forward(const Linear& k) {
                         .bias = b ? b.data<T>() : nullptr});
     column += w.rows();
   }
-  cpu::gemm(std::span<const cpu::Gemm<T, Out>>(products));
+  cpu::gemm(std::span<const cpu::Gemm<T, Out, W>>(products));
 }
 
 // dx = dy W
@@ -102,10 +103,27 @@ void weight_gradient(const LinearGrad& k) {
 }  // namespace
 
 void Linear::on_cpu() const {
+  if (weights[0].dtype() != x.dtype()) return forward<float, float, bf16>(*this);
   visit_float(x.dtype(), [&]<class T>() {
-    if (y.dtype() == x.dtype()) return forward<T, T>(*this);
-    forward<T, acc_t<T>>(*this);
+    if (y.dtype() == x.dtype()) return forward<T, T, T>(*this);
+    forward<T, acc_t<T>, T>(*this);
   });
+}
+
+void PackedLinear::on_cpu() const {
+  std::vector<cpu::PackedProduct> products;
+  int64_t column = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const int64_t out = weights[i].shape()[0];
+    products.push_back({.weight = weights[i].packed().matrix(),
+                        .first = 0,
+                        .count = x.rows(),
+                        .y = y.column_view(column, column + out).data<float>(),
+                        .ldy = y.row_stride(),
+                        .bias = biases[i] ? biases[i].data<float>() : nullptr});
+    column += out;
+  }
+  cpu::packed_gemm(x.data<float>(), x.rows(), x.cols(), x.row_stride(), products);
 }
 
 void LinearGrad::on_cpu() const {

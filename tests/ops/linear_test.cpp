@@ -26,9 +26,9 @@ TEST(Linear, NamesBothShapesWhenTheyDoNotFit) {
   EXPECT_EQ(message_of([&] { linear(x, w, Tensor({4}, DType::f32)); }),
             "linear: bias must be [3] to match weight [3, 4], got [4]");
   EXPECT_EQ(message_of([&] {
-              linear(x, Tensor({3, 4}, DType::bf16));
+              linear(Tensor({2, 4}, DType::bf16), w);
             }),
-            "linear: weight is bf16, x is f32");
+            "linear: weight is f32, x is bf16");
   EXPECT_EQ(message_of([&] { linear(x, w, Tensor({3}, DType::bf16)); }),
             "linear: bias is bf16, x is f32");
   EXPECT_EQ(message_of([&] { linear(Tensor({4}, DType::f32), w); }),

@@ -57,15 +57,16 @@ Zaya1::Zaya1(const Config& config, const LoadOptions& options)
               .pad = config.pad_id,
               .bos = config.bos_id,
               .eos = config.eos_ids},
-      store_(zaya1::parameters(config), options.dtype, options.device, options.with_gradients),
-      embedding_(store_["model.embed_tokens.weight"]),
+      store_(zaya1::parameters(config), options.dtype, options.device, options.with_gradients,
+             options.weights),
+      embedding_(store_.weight("model.embed_tokens.weight")),
       entry_{.hidden_scale = store_["model.input_hidden_states_scale"],
              .hidden_bias = store_["model.input_hidden_states_bias"],
              .residual_scale = {},
              .residual_bias = {}},
       final_norm_(store_["model.norm.weight"]) {
   for (int64_t i = 0; i < config.num_layers; ++i) layers_.push_back(make_layer(config, i, store_));
-  head_weight_ = config.tied_embedding ? embedding_ : store_["lm_head.weight"];
+  head_weight_ = config.tied_embedding ? embedding_ : store_.weight("lm_head.weight");
   if (config.lm_head_bias) head_bias_ = store_["lm_head.bias"];
 }
 
@@ -116,7 +117,7 @@ Tensor Zaya1::forward(const Tensor& ids_N, const Segments& given, Decoding* deco
   const int64_t pad = config_.pad_row_gets_no_input_gradient ? config_.pad_id : -1;
   KeyRanges ranges;
 
-  const Tensor e_NH = embedding(ids_N, embedding_, pad);
+  const Tensor e_NH = embedding(ids_N, embedding_, store_.dtype(), pad);
   MergedNorm merged = merge_norm(e_NH, {}, entry_, layers_[0].input_norm, eps);
   tap("hidden.0", merged.stream);
 
@@ -150,7 +151,7 @@ Tensor Zaya1::logits(const Tensor& h_NH) const {
 }
 
 Tensor Zaya1::loss(const Tensor& h_NH, const Tensor& targets_N, double scale) const {
-  return linear_cross_entropy(h_NH, head_weight_, head_bias_, targets_N, scale);
+  return linear_cross_entropy(h_NH, head_weight_.tensor(), head_bias_, targets_N, scale);
 }
 
 std::unique_ptr<Model> create(const Config& config, const LoadOptions& options) {

@@ -58,11 +58,12 @@ class Zaya1 : public Model {
   Config config_;
   TokenIds tokens_;
   ParameterStore store_;
-  Tensor embedding_;
+  Weight embedding_;
   ResidualScale entry_;
   std::vector<Layer> layers_;
   Tensor final_norm_;
-  Tensor head_weight_, head_bias_;
+  Weight head_weight_;
+  Tensor head_bias_;
 };
 
 std::unique_ptr<Model> create(const Config& config, const LoadOptions& options);

@@ -11,15 +11,17 @@ class List {
  public:
   explicit List(const Config& config) : config_(config) {}
 
-  void add(std::string name, Shape shape, ParameterKind kind) {
-    specs_.push_back({std::move(name), shape, kind, 0, config_.init_std});
+  void add(std::string name, Shape shape, ParameterKind kind,
+           Narrowing narrowing = Narrowing::quantised) {
+    specs_.push_back({std::move(name), shape, kind, 0, config_.init_std, std::nullopt, narrowing});
   }
   void vector(std::string name, int64_t size, double start) {
     specs_.push_back({std::move(name), {size}, ParameterKind::vector, start, 0});
   }
   // A projection [out, in] with an optional bias.
-  void linear(const std::string& name, int64_t out, int64_t in, bool bias) {
-    add(name + ".weight", {out, in}, ParameterKind::matrix);
+  void linear(const std::string& name, int64_t out, int64_t in, bool bias,
+              Narrowing narrowing = Narrowing::quantised) {
+    add(name + ".weight", {out, in}, ParameterKind::matrix, narrowing);
     if (bias) vector(name + ".bias", out, 0);
   }
 
@@ -50,12 +52,12 @@ class List {
     const int64_t channels = c.conv_channels();
     if (c.conv_count >= 1) {
       add(qkv + "conv_qk_depthwise.weight", {channels, 1, c.conv0_width},
-          ParameterKind::convolution);
+          ParameterKind::convolution, Narrowing::none);
       vector(qkv + "conv_qk_depthwise.bias", channels, 0);
     }
     if (c.conv_count >= 2) {
       add(qkv + "conv_qk_grouped.weight", {channels, c.head_dim, c.conv1_width},
-          ParameterKind::convolution);
+          ParameterKind::convolution, Narrowing::none);
       vector(qkv + "conv_qk_grouped.bias", channels, 0);
     }
     if (c.temperature != Temperature::none) {
@@ -86,7 +88,8 @@ class List {
     }
     linear(at + "kv_a_proj_with_mqa", m.kv_rank + m.rope_dim, c.hidden, c.attention_bias);
     vector(at + "kv_a_layernorm.weight", m.kv_rank, 1);
-    linear(at + "kv_b_proj", c.query_heads * (m.nope_dim + m.value_dim), m.kv_rank, false);
+    linear(at + "kv_b_proj", c.query_heads * (m.nope_dim + m.value_dim), m.kv_rank, false,
+           Narrowing::none);  // decoding absorbs it into queries and values
     linear(at + "o_proj", c.hidden, c.query_heads * m.value_dim, c.attention_bias);
   }
 
@@ -111,12 +114,14 @@ class List {
 
   void router(const std::string& at, bool first) {
     const Config& c = config_;
-    linear(at + "down_proj", c.router_hidden, c.hidden, true);
+    // A choice that flips changes everything after it: the router is never quantised.
+    linear(at + "down_proj", c.router_hidden, c.hidden, true, Narrowing::stored);
     if (!first) vector(at + "router_states_scale", c.router_hidden, 1);
     vector(at + "router_mlp.norm.weight", c.router_hidden, 1);
-    linear(at + "router_mlp.fc1", c.router_hidden, c.router_hidden, true);
-    linear(at + "router_mlp.fc2", c.router_hidden, c.router_hidden, true);
-    linear(at + "router_mlp.out_proj", c.num_experts + 1, c.router_hidden, false);
+    linear(at + "router_mlp.fc1", c.router_hidden, c.router_hidden, true, Narrowing::stored);
+    linear(at + "router_mlp.fc2", c.router_hidden, c.router_hidden, true, Narrowing::stored);
+    linear(at + "router_mlp.out_proj", c.num_experts + 1, c.router_hidden, false,
+           Narrowing::stored);
     // At -1 the skip class, the last, cannot win against an expert whose bias is 0 or more.
     specs_.push_back(
         {at + "balancing_biases", {c.num_experts + 1}, ParameterKind::buffer, 0, 0, -1.0});
