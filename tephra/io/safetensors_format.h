@@ -14,6 +14,7 @@ namespace tephra::safetensors {
 inline constexpr int64_t kLengthBytes = 8;
 inline constexpr int64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 inline constexpr int64_t kHeaderAlignment = 8;
+inline constexpr int64_t kCacheLine = 64;
 inline constexpr std::string_view kMetadataKey = "__metadata__";
 
 struct TypeName {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The writer: the header follows from the entries alone, so the data can be streamed behind it.
+#include <algorithm>
 #include <unordered_set>
 
 #include "tephra/base/json.h"
@@ -11,7 +12,9 @@
 namespace tephra {
 namespace {
 
+using safetensors::kCacheLine;
 using safetensors::kHeaderAlignment;
+using safetensors::kLengthBytes;
 using safetensors::kMaxHeaderBytes;
 using safetensors::kMetadataKey;
 
@@ -29,7 +32,8 @@ void place(const std::string& where, std::vector<TensorEntry>& entries) {
   }
 }
 
-// Padded with spaces, so that the data begins on a multiple of eight.
+// Padded with spaces, so that the data begins on a multiple of eight; on a cache line where tensors
+// of bytes, which kernels read by whole lines, may follow.
 std::string header_text(const std::vector<TensorEntry>& entries, const Metadata& metadata) {
   Json::Object header;
   if (!metadata.empty()) {
@@ -44,8 +48,11 @@ std::string header_text(const std::vector<TensorEntry>& entries, const Metadata&
     header.emplace_back(entry.name, std::move(fields));
   }
   std::string text = Json(std::move(header)).dump();
-  const auto size = static_cast<int64_t>(text.size());
-  text.resize(static_cast<size_t>(ceil_div(size, kHeaderAlignment) * kHeaderAlignment), ' ');
+  const bool bytes = std::any_of(entries.begin(), entries.end(),
+                                 [](const TensorEntry& e) { return e.dtype == DType::u8; });
+  const int64_t multiple = bytes ? kCacheLine : kHeaderAlignment;
+  const int64_t size = kLengthBytes + static_cast<int64_t>(text.size());
+  text.resize(static_cast<size_t>(ceil_div(size, multiple) * multiple - kLengthBytes), ' ');
   return text;
 }
 

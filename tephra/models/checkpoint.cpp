@@ -108,6 +108,34 @@ DType config_dtype(const Json& config) {
   return DType::bf16;
 }
 
+bool is_packed(const ParameterSpec& spec, const WriteOptions& options) {
+  return options.quantise && spec.narrowing == Narrowing::quantised;
+}
+
+// Packed tensors are multiples of 64 bytes: at the front of a file each begins on a cache line.
+template <class T, class F>
+void put_packed_first(std::vector<T>& items, const WriteOptions& options, F&& spec_of) {
+  std::stable_partition(items.begin(), items.end(),
+                        [&](const T& item) { return is_packed(spec_of(item), options); });
+}
+
+TensorEntry entry_of(const ParameterSpec& spec, DType dtype, const WriteOptions& options) {
+  if (!is_packed(spec, options)) return {spec.name, dtype, spec.shape};
+  return {spec.name, DType::u8, packed_shape(options.quantise->of(spec.kind), spec.shape)};
+}
+
+Tensor packed_if_wanted(const ParameterSpec& spec, const Tensor& value,
+                        const WriteOptions& options) {
+  if (!is_packed(spec, options)) return value;
+  return pack_weight(value, options.quantise->of(spec.kind), /*search=*/true).blocks();
+}
+
+Json native_config(const ModelFolder& model, const WriteOptions& options) {
+  Json config = model.kind->native_config(model.config, model.where);
+  if (options.quantise) config["quantization_config"] = quantisation_json(*options.quantise);
+  return config;
+}
+
 }  // namespace
 
 ModelFolder open_model_folder(const Path& path) {
@@ -127,7 +155,8 @@ void write_model_folder(const ModelSource& source, const Path& to, const WriteOp
     const Path from = source.side_files / name;
     if (!source.side_files.empty() && fs::exists(from)) write_file(to / name, read_file(from));
   }
-  write_config(to, source.config, source.entries[0].dtype);
+  // Of what is not quantised, which comes last.
+  write_config(to, source.config, source.entries.back().dtype);
 }
 
 void convert_checkpoint(const Path& from, const Path& to, const WriteOptions& options) {
@@ -135,16 +164,24 @@ void convert_checkpoint(const Path& from, const Path& to, const WriteOptions& op
   const TensorFolder tensors = TensorFolder::open(from);
   WeightPlan plan = model.kind->weights(tensors, model.config, model.where);
   check_weights(tensors, plan);
-  ModelSource result{model.kind->native_config(model.config, model.where), {}, from};
+  const bool requantised =
+      options.quantise && quantisation_of(model.config, model.where).has_value();
+  require(!requantised, "{}: is quantised already; quantise the model that it was made from",
+          from.string());
+  put_packed_first(plan.sources, options, [](const WeightSource& s) { return s.parameter; });
+  ModelSource result{native_config(model, options), {}, from};
   for (const WeightSource& source : plan.sources) {
     const DType dtype = options.dtype ? *options.dtype : stored_dtype(tensors, source);
-    result.entries.push_back({source.parameter.name, dtype, source.parameter.shape});
+    result.entries.push_back(entry_of(source.parameter, dtype, options));
   }
   require(!fs::exists(to) || !fs::equivalent(from, to),
           "{}: is the folder to read; the model must be written to another", to.string());
   write_model_folder(result, to, options, [&](size_t i) {
     if (i > 0) release(tensors, plan.sources[i - 1]);  // it is written by now
-    return read_weight(tensors, plan.sources[i], result.entries[i].dtype);
+    const WeightSource& source = plan.sources[i];
+    const DType dtype = is_packed(source.parameter, options) ? stored_dtype(tensors, source)
+                                                             : result.entries[i].dtype;
+    return packed_if_wanted(source.parameter, read_weight(tensors, source, dtype), options);
   });
 }
 
@@ -152,18 +189,19 @@ void write_random_checkpoint(const Json& config, const std::string& where, const
                              uint64_t seed, RandomInit init, const WriteOptions& options) {
   const ModelKind& kind = model_kind(config, where);
   std::vector<ParameterSpec> specs = kind.parameters(config, where);
-  const Json native = kind.native_config(config, where);
+  const Json native = native_config({{}, config, where, &kind}, options);
   const DType dtype = options.dtype.value_or(config_dtype(config));
+  put_packed_first(specs, options, [](const ParameterSpec& spec) { return spec; });
   std::vector<TensorEntry> entries;
   for (ParameterSpec& spec : specs) {
     if (init == RandomInit::lively) make_lively(spec);
-    entries.push_back({spec.name, dtype, spec.shape});
+    entries.push_back(entry_of(spec, dtype, options));
   }
   prepare_output(to, options.force);
   write_tensors(to, entries, options.max_shard_bytes, [&](size_t i) {
     Tensor value(specs[i].shape, dtype, kCpu, Purpose::workspace);
     initialise(specs[i], seed, value);
-    return value;
+    return packed_if_wanted(specs[i], value, options);
   });
   write_generation_config(to, native);
   write_config(to, native, dtype);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tephra/models/model.h"
+#include "tephra/models/packed.h"
 
 namespace tephra {
 
@@ -24,7 +25,8 @@ ModelFolder open_model_folder(const Path& path);
 struct WriteOptions {
   std::optional<DType> dtype;  // of every tensor; as stored when not given
   int64_t max_shard_bytes = 5'000'000'000;
-  bool force = false;  // into a folder that holds something
+  bool force = false;                         // into a folder that holds something
+  std::optional<Quantisation> quantise = {};  // what may be, so; the rest as `dtype` says
 };
 
 // A model to be written, from wherever its tensors come.
@@ -38,7 +40,8 @@ struct ModelSource {
 void write_model_folder(const ModelSource& source, const Path& to, const WriteOptions& options,
                         FunctionRef<Tensor(size_t i)> make);
 
-// Writes the model in the native layout, with the tokenizer and other files that lie beside it.
+// Writes the model in the native layout (or quantised), with the tokenizer and other files that lie
+// beside it.
 void convert_checkpoint(const Path& from, const Path& to, const WriteOptions& options);
 
 enum class RandomInit {

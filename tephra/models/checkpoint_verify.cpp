@@ -49,7 +49,21 @@ void count_unusual(const Tensor& x, Unusual& found) {
   }
 }
 
-void verify_values(const TensorFolder& tensors, FolderReport& report) {
+// The scales of a packed weight; its codes are all values.
+void count_unusual(const PackedWeight& weight, Unusual& found) {
+  const cpu::PackedLayout layout = weight.matrix().layout;
+  const int64_t panels = weight.blocks().bytes() / layout.panel_bytes();
+  parallel_for(panels, 1, [&](int64_t p, int64_t) {
+    const auto* scales = reinterpret_cast<const bf16*>(weight.matrix().panel(p));
+    for (int64_t i = 0; i < layout.scale_bytes() / 2; ++i) {
+      found.nan += std::isnan(static_cast<float>(scales[i])) ? 1 : 0;
+      found.infinite += std::isinf(static_cast<float>(scales[i])) ? 1 : 0;
+    }
+  });
+}
+
+// `packed`: the tensors that are packed weights.
+void verify_values(const TensorFolder& tensors, const NamedWeights& packed, FolderReport& report) {
   for (const std::string& name : tensors.names())
     report.values += tensors.entry(name).shape.numel();
   Progress progress("verifying", report.values, "values");
@@ -57,7 +71,12 @@ void verify_values(const TensorFolder& tensors, FolderReport& report) {
     stop_if_interrupted();
     Unusual found;
     const Tensor tensor = tensors.tensor(name);
-    count_unusual(tensor, found);
+    const auto at = packed.find(name);
+    if (at != packed.end()) {
+      count_unusual(at->second.packed(), found);
+    } else {
+      count_unusual(tensor, found);
+    }
     progress.add(tensor.numel());
     tensors.release(name);
     if (found.nan == 0 && found.infinite == 0) continue;
@@ -94,15 +113,16 @@ FolderReport verify_checkpoint(const Path& path) {
   std::optional<TensorFolder> tensors;
   if (!holds(report, [&] { tensors = TensorFolder::open(path); })) return report;
   report.tensors = static_cast<int64_t>(tensors->names().size());
+  NamedWeights packed;
   if (model) {
     holds(report, [&] {
       WeightPlan plan = model->kind->weights(*tensors, model->config, model->where);
-      for (std::string& problem : weight_problems(*tensors, plan)) {
-        report.problems.push_back(std::move(problem));
-      }
+      const std::vector<std::string> problems = weight_problems(*tensors, plan);
+      if (problems.empty()) packed = weights_in_place(*tensors, plan, /*mapped=*/false);
+      report.problems.insert(report.problems.end(), problems.begin(), problems.end());
     });
   }
-  verify_values(*tensors, report);
+  verify_values(*tensors, packed, report);
   return report;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tephra/models/checkpoint.h"
+#include "tephra/models/packed.h"
 
 namespace tephra {
 namespace {
@@ -37,6 +38,19 @@ std::unique_ptr<Model> load_model(const Path& path, const LoadOptions& given) {
   const ModelFolder folder = open_model_folder(path);
   const TensorFolder tensors = TensorFolder::open(path);
   TEPHRA_ASSERT(folder.kind->create, "every kind of model can be built");
+  WeightPlan plan = folder.kind->weights(tensors, folder.config, folder.where);
+  const bool quantised = quantisation_of(folder.config, folder.where).has_value();
+  const bool in_place =
+      options.dtype == DType::f32 && options.device == kCpu && !options.with_gradients;
+  require(!quantised || in_place,
+          "{}: the model is quantised: expected inference in f32 on the cpu, got {} on {}{}; take "
+          "the model that it was made from",
+          path.string(), options.dtype, options.device,
+          options.with_gradients ? " with gradients" : "");
+  if (quantised || (options.mapped && in_place)) {
+    check_weights(tensors, plan);
+    options.weights = weights_in_place(tensors, plan, options.mapped);
+  }
   std::unique_ptr<Model> model = folder.kind->create(folder.config, folder.where, options);
   folder.kind->load(tensors, folder.config, folder.where, model->parameters());
   return model;

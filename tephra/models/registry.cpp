@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of models: one row each, and the configs that have a name.
 #include "tephra/models/model.h"
+#include "tephra/models/packed.h"
 #include "tephra/models/zaya1/config.h"
 #include "tephra/models/zaya1/model.h"
 
 namespace tephra {
 namespace {
+
+WeightPlan zaya1_plan(const TensorFolder& folder, const Json& config, const std::string& where) {
+  WeightPlan plan =
+      zaya1::weight_plan(folder, zaya1::parse_config(config, where), zaya1::is_legacy(config));
+  mark_packed(plan, config, where);
+  return plan;
+}
 
 const ModelKind kKinds[] = {
     {
@@ -30,16 +38,13 @@ const ModelKind kKinds[] = {
             [](const Json& config, const std::string& where) {
               return zaya1::native_config(zaya1::parse_config(config, where));
             },
-        .weights =
-            [](const TensorFolder& folder, const Json& config, const std::string& where) {
-              return zaya1::weight_plan(folder, zaya1::parse_config(config, where),
-                                        zaya1::is_legacy(config));
-            },
+        .weights = [](const TensorFolder& folder, const Json& config,
+                      const std::string& where) { return zaya1_plan(folder, config, where); },
         .load =
             [](const TensorFolder& folder, const Json& config, const std::string& where,
                ParameterStore& store) {
               zaya1::load_weights(folder, zaya1::parse_config(config, where),
-                                  zaya1::is_legacy(config), store);
+                                  zaya1_plan(folder, config, where), store);
             },
         .create =
             [](const Json& config, const std::string& where, const LoadOptions& options) {

@@ -27,6 +27,7 @@ class Account {
   explicit Account(const TensorFolder& folder) : folder_(folder) {}
 
   void take(WeightSource& source) {
+    if (source.packed) return take_packed(source);
     const bool may_be_fp8 =
         source.parameter.kind == ParameterKind::experts && source.from.size() == 1;
     for (const std::string& name : source.from) {
@@ -72,6 +73,23 @@ class Account {
     if (entry.shape == shape) return;
     problem(format("{} in {}: expected shape {}, got {}", entry.name,
                    folder_.path_of(entry.name).string(), shape, entry.shape));
+  }
+
+  void take_packed(const WeightSource& source) {
+    if (source.from.size() != 1) {
+      return problem(
+          format("{}: expected one tensor in the native layout, as every quantised model "
+                 "has; the config is of the legacy one",
+                 source.parameter.name));
+    }
+    const std::string& name = source.from[0];
+    if (!present(name)) return;
+    const TensorEntry& entry = folder_.entry(name);
+    expect_shape(entry, packed_shape(*source.packed, source.parameter.shape));
+    if (entry.dtype != DType::u8) {
+      problem(format("{} in {}: expected u8, as the config says that it is quantised, got {}", name,
+                     folder_.path_of(name).string(), entry.dtype));
+    }
   }
 
   void take_scale(WeightSource& source) {
@@ -134,7 +152,7 @@ void check_weights(const TensorFolder& folder, WeightPlan& plan) {
 }
 
 DType stored_dtype(const TensorFolder& folder, const WeightSource& source) {
-  if (!source.scale.empty()) return DType::bf16;
+  if (!source.scale.empty() || source.packed) return DType::bf16;
   const DType dtype = folder.entry(source.from[0]).dtype;
   for (const std::string& name : source.from) {
     const DType other = folder.entry(name).dtype;
@@ -153,6 +171,10 @@ void copy_weight(const TensorFolder& folder, const WeightSource& source, const T
     copy_scaled(folder.tensor(source.from[0]), folder.tensor(source.scale), value);
     if (!on_host) copy_into(to, value);
     return;
+  }
+  if (source.packed) {
+    return unpack_weight({*source.packed, source.parameter.shape, folder.tensor(source.from[0])},
+                         to);
   }
   const int64_t rows = part_shape(source).rows();
   for (size_t i = 0; i < source.from.size(); ++i) {

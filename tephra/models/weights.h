@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@ struct WeightSource {
   ParameterSpec parameter;
   std::vector<std::string> from;  // one tensor, or several of equal shape to be stacked in order
   std::string scale = {};         // one f32 factor per row of an fp8 tensor; empty: none
+  std::optional<PackedFormat> packed = {};  // one u8 tensor of packed_shape()
 };
 
 struct WeightPlan {
@@ -34,7 +36,8 @@ std::vector<std::string> weight_problems(const TensorFolder& folder, WeightPlan&
 // The same as one Fault::data that lists the first few.
 void check_weights(const TensorFolder& folder, WeightPlan& plan);
 
-// What the parameter is stored as; for fp8 with scales bf16, the dtype it is widened to.
+// What the parameter is stored as; for fp8 with scales and packed ones bf16, the dtype they are
+// widened to.
 DType stored_dtype(const TensorFolder& folder, const WeightSource& source);
 
 // Converts into `to`, which has the parameter's shape.

@@ -99,6 +99,9 @@ WeightPlan weight_plan(const TensorFolder& folder, const Config& config, bool le
 // shape or dtype is a Fault::data that names it.
 void load_weights(const TensorFolder& folder, const Config& config, bool legacy,
                   ParameterStore& store);
+// The same by a plan that is already made.
+void load_weights(const TensorFolder& folder, const Config& config, WeightPlan plan,
+                  ParameterStore& store);
 
 // zaya1-8b and zaya1-74b as published, and a tiny one for tests and demonstrations.
 Config preset_8b();

@@ -124,9 +124,14 @@ WeightPlan weight_plan(const TensorFolder& folder, const Config& config, bool le
 
 void load_weights(const TensorFolder& folder, const Config& config, bool legacy,
                   ParameterStore& store) {
-  WeightPlan plan = weight_plan(folder, config, legacy);
+  load_weights(folder, config, weight_plan(folder, config, legacy), store);
+}
+
+void load_weights(const TensorFolder& folder, const Config& config, WeightPlan plan,
+                  ParameterStore& store) {
   check_weights(folder, plan);
   for (const WeightSource& source : plan.sources) {
+    if (!store.contains(source.parameter.name)) continue;  // it stays where it is
     copy_weight(folder, source, store[source.parameter.name]);
     release(folder, source);
   }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/models/packed.h"
+
+#include "tephra/base/text.h"
+
+namespace tephra {
+namespace {
+
+constexpr const char* kSection = "quantization_config";
+constexpr const char* kMethod = "tephra-packed";
+constexpr int64_t kVersion = 1;
+
+int64_t bits_of(PackedFormat format) { return format == PackedFormat::q8 ? 8 : 4; }
+
+PackedFormat read_bits(const Fields& fields, const char* key) {
+  const int64_t bits = fields.integer(key);
+  require_data(bits == 8 || bits == 4, "{}: {}: expected 8 or 4, got {}", fields.where(), key,
+               bits);
+  return bits == 8 ? PackedFormat::q8 : PackedFormat::q4;
+}
+
+}  // namespace
+
+PackedFormat Quantisation::of(ParameterKind kind) const {
+  return kind == ParameterKind::embedding || kind == ParameterKind::head ? head : body;
+}
+
+std::optional<Quantisation> quantisation_of(const Json& config, const std::string& where) {
+  const Json* section = config.find(kSection);
+  if (section == nullptr || !section->is_object()) return {};
+  const Fields fields(*section, format("{}: {}", where, kSection));
+  if (fields.string_or("quant_method", "") != kMethod) return {};
+  const int64_t version = fields.integer("version"), group = fields.integer("group_size");
+  require_data(version == kVersion, "{}: expected version {}, got {}; a newer tephra may read it",
+               fields.where(), kVersion, version);
+  require_data(group == cpu::kGroupColumns, "{}: group_size: expected {}, got {}", fields.where(),
+               cpu::kGroupColumns, group);
+  return Quantisation{read_bits(fields, "bits"), read_bits(fields, "head_bits")};
+}
+
+Json quantisation_json(const Quantisation& q) {
+  Json json;
+  json["quant_method"] = kMethod;
+  json["version"] = kVersion;
+  json["bits"] = bits_of(q.body);
+  json["head_bits"] = bits_of(q.head);
+  json["group_size"] = cpu::kGroupColumns;
+  return json;
+}
+
+void mark_packed(WeightPlan& plan, const Json& config, const std::string& where) {
+  const std::optional<Quantisation> quantisation = quantisation_of(config, where);
+  if (!quantisation) return;
+  for (WeightSource& source : plan.sources) {
+    if (source.parameter.narrowing != Narrowing::quantised) continue;
+    source.packed = quantisation->of(source.parameter.kind);
+  }
+}
+
+NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan, bool mapped) {
+  NamedWeights weights;
+  for (const WeightSource& source : plan.sources) {
+    const ParameterSpec& parameter = source.parameter;
+    if (source.packed) {
+      weights.emplace(parameter.name, Weight(PackedWeight(*source.packed, parameter.shape,
+                                                          folder.tensor(source.from[0]))));
+    } else if (mapped && parameter.narrowing != Narrowing::none && source.from.size() == 1 &&
+               folder.entry(source.from[0]).dtype == DType::bf16) {
+      weights.emplace(parameter.name, folder.tensor(source.from[0]));
+    }
+  }
+  return weights;
+}
+
+}  // namespace tephra

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantised model folders: written, read, compared with what they were made from, and refused when
+// they are broken.
+#include "tephra/models/packed.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+
+#include "tephra/autograd/tape.h"
+#include "tephra/models/checkpoint.h"
+#include "tests/support/error_of.h"
+#include "tests/support/scratch.h"
+
+namespace tephra {
+namespace {
+
+namespace fs = std::filesystem;
+
+WriteOptions quantised(PackedFormat format) {
+  WriteOptions options;
+  options.quantise = {format, format};
+  return options;
+}
+
+// A lively random model in f32 or bf16.
+void write_source(const Path& to, DType dtype) {
+  WriteOptions options;
+  options.dtype = dtype;
+  write_random_checkpoint(preset_config("tiny"), "tiny", to, 3, RandomInit::lively, options);
+}
+
+Tensor logits_of(Model& model, int64_t tokens = 24) {
+  const NoGrad no_grad;
+  Tensor ids({tokens}, DType::i32);
+  for (int64_t i = 0; i < tokens; ++i) {
+    ids.set(i, static_cast<double>(3 + i * 7 % (model.tokens().usable - 3)));
+  }
+  const int64_t lengths[] = {tokens};
+  return model.logits(model.forward(ids, Segments::packed(lengths)));
+}
+
+Tensor logits_of(const Path& folder, bool mapped = false) {
+  const auto model = load_model(folder, {.mapped = mapped});
+  return logits_of(*model);
+}
+
+double relative_distance(const Tensor& a, const Tensor& b) {
+  double distance = 0, size = 0;
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    distance += std::pow(a.at(i) - b.at(i), 2);
+    size += std::pow(b.at(i), 2);
+  }
+  return std::sqrt(distance / size);
+}
+
+class Quantised : public testing::Test {
+ protected:
+  Quantised() { write_source(scratch_ / "source", DType::bf16); }
+  Path quantise(PackedFormat format) {
+    const Path to = scratch_ / to_text(format);
+    convert_checkpoint(scratch_ / "source", to, quantised(format));
+    return to;
+  }
+  // config.json with one setting of its section changed.
+  void set(const Path& folder, const char* key, Json value) {
+    Json config = Json::parse(read_file(folder / "config.json"), "config.json");
+    config["quantization_config"][key] = std::move(value);
+    write_file(folder / "config.json", config.dump());
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(Quantised, SaysNearlyTheSameAsItsSource) {
+  const Tensor source = logits_of(scratch_ / "source");
+  EXPECT_LT(relative_distance(logits_of(quantise(PackedFormat::q8)), source), 0.05);
+  EXPECT_LT(relative_distance(logits_of(quantise(PackedFormat::q4)), source), 0.6);
+}
+
+TEST_F(Quantised, IsReadWhereItLiesAndFitsItsExport) {
+  for (const PackedFormat format : {PackedFormat::q8, PackedFormat::q4}) {
+    const Path folder = quantise(format);
+    const auto model = load_model(folder, {});
+    const Weight head = model->parameters().weight("model.embed_tokens.weight");
+    ASSERT_TRUE(head.is_packed());
+    EXPECT_EQ(head.packed().format(), format);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(head.packed().blocks().raw()) % 64, 0u);
+    EXPECT_FALSE(model->parameters().contains("model.embed_tokens.weight"));
+    EXPECT_TRUE(model->parameters().contains("model.layers.0.mlp.gate.down_proj.weight"));
+
+    WriteOptions wide;
+    wide.dtype = DType::f32;
+    const Path exported = scratch_ / ("export-" + to_text(format));
+    convert_checkpoint(folder, exported, wide);
+    // The same weights: what remains is the rounding of activations to 16 bits.
+    EXPECT_LT(relative_distance(logits_of(*model), logits_of(exported)), 2e-4);
+  }
+}
+
+TEST_F(Quantised, RandomModelsCanBeWrittenSoAtOnce) {
+  WriteOptions options = quantised(PackedFormat::q4);
+  options.dtype = DType::bf16;
+  write_random_checkpoint(preset_config("tiny"), "tiny", scratch_ / "direct", 3, RandomInit::lively,
+                          options);
+  const Path folder = quantise(PackedFormat::q4);
+  EXPECT_EQ(read_file(folder / "model.safetensors"),
+            read_file(scratch_ / "direct" / "model.safetensors"));
+  EXPECT_EQ(read_file(folder / "config.json"), read_file(scratch_ / "direct" / "config.json"));
+}
+
+TEST_F(Quantised, MappedBf16GivesTheBitsOfACopy) {
+  const auto copied = load_model(scratch_ / "source", {});
+  const auto mapped = load_model(scratch_ / "source", {.mapped = true});
+  EXPECT_FALSE(mapped->parameters().contains("model.embed_tokens.weight"));
+  for (const int64_t tokens : {1, 5, 24}) {  // both classes of kernels
+    EXPECT_TRUE(same_bits(logits_of(*mapped, tokens), logits_of(*copied, tokens))) << tokens;
+  }
+}
+
+TEST_F(Quantised, RefusesWhatItCannotDo) {
+  const Path folder = quantise(PackedFormat::q8);
+  const Error narrow = error_of([&] { load_model(folder, {.dtype = DType::bf16}); });
+  EXPECT_EQ(narrow.fault(), Fault::usage);
+  EXPECT_NE(std::string(narrow.what()).find("expected inference in f32 on the cpu, got bf16"),
+            std::string::npos)
+      << narrow.what();
+  EXPECT_EQ(error_of([&] { load_model(folder, {.with_gradients = true}); }).fault(), Fault::usage);
+  const Error twice = error_of(
+      [&] { convert_checkpoint(folder, scratch_ / "again", quantised(PackedFormat::q4)); });
+  EXPECT_NE(std::string(twice.what()).find("is quantised already"), std::string::npos);
+  const auto model = load_model(folder, {});
+  const Tensor h = full({2, model->parameters()["model.norm.weight"].numel()}, DType::f32, 1);
+  const Error loss = error_of([&] { model->loss(h, full({2}, DType::i32, 1), 1); });
+  EXPECT_NE(std::string(loss.what()).find("quantised weight"), std::string::npos);
+}
+
+TEST_F(Quantised, ConfigsThatLieAreOneClearError) {
+  const Path folder = quantise(PackedFormat::q8);
+  const std::string whole = read_file(folder / "config.json");
+  const auto complaint = [&](const char* key, Json value) {
+    write_file(folder / "config.json", whole);
+    set(folder, key, std::move(value));
+    const Error error = error_of([&] { load_model(folder, {}); });
+    EXPECT_EQ(error.fault(), Fault::data) << error.what();
+    return std::string(error.what());
+  };
+  EXPECT_NE(complaint("bits", 5).find("bits: expected 8 or 4, got 5"), std::string::npos);
+  EXPECT_NE(complaint("bits", "8").find("bits"), std::string::npos);
+  EXPECT_NE(complaint("bits", 4).find("expected shape"), std::string::npos);
+  EXPECT_NE(complaint("head_bits", 4).find("model.embed_tokens.weight"), std::string::npos);
+  EXPECT_NE(complaint("group_size", 64).find("group_size: expected 32, got 64"), std::string::npos);
+  EXPECT_NE(complaint("version", 2).find("expected version 1, got 2"), std::string::npos);
+  EXPECT_NE(complaint("quant_method", "awq").find("expected"), std::string::npos);
+}
+
+TEST_F(Quantised, VerifyReadsTheScales) {
+  const Path folder = quantise(PackedFormat::q4);
+  EXPECT_TRUE(verify_checkpoint(folder).problems.empty());
+  // The first tensor is packed, and begins with scales.
+  const Path file = folder / "model.safetensors";
+  std::string bytes = read_file(file);
+  uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const uint16_t nan = 0x7fc0;
+  std::memcpy(bytes.data() + 8 + header, &nan, sizeof nan);
+  write_file(file, bytes);
+  const std::vector<std::string> problems = verify_checkpoint(folder).problems;
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_NE(problems[0].find("1 NaN and 0 infinite"), std::string::npos) << problems[0];
+}
+
+}  // namespace
+}  // namespace tephra
