@@ -20,6 +20,10 @@ XXH3_state_t* state_in(std::byte* bytes) {
 
 uint64_t xxh3(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
+uint64_t xxh64(std::string_view text, uint64_t seed) {
+  return XXH64(text.data(), text.size(), seed);
+}
+
 Xxh3::Xxh3() {
   static_assert(sizeof(XXH3_state_t) <= kStateBytes && alignof(XXH3_state_t) <= 64);
   XXH3_64bits_reset(new (state_) XXH3_state_t);

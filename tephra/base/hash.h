@@ -15,7 +15,10 @@ namespace tephra {
 uint64_t xxh3(std::span<const std::byte> bytes);
 inline uint64_t xxh3(std::string_view text) { return xxh3(std::as_bytes(std::span(text))); }
 
-// The same for content that comes in parts.
+// XXH64, where another program's hashes are to be met.
+uint64_t xxh64(std::string_view text, uint64_t seed);
+
+// XXH3 of content that comes in parts.
 class Xxh3 {
  public:
   Xxh3();

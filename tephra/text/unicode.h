@@ -57,6 +57,9 @@ inline uint8_t char_bits(uint32_t code_point) {
 // The simple lower case of a character: itself when it has none.
 uint32_t lower_code_point(uint32_t code_point);
 
+bool is_decimal_digit(uint32_t code_point);   // Nd
+bool is_combining_mark(uint32_t code_point);  // Mn
+
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
 
 // The text in that form: itself when it already is, else held by `scratch`. Valid UTF-8 only.

@@ -146,6 +146,15 @@ uint8_t wide_char_bits(uint32_t c) {
   }
 }
 
+bool is_decimal_digit(uint32_t c) {
+  if (c < 0x80) return c >= '0' && c <= '9';
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_ND;
+}
+
+bool is_combining_mark(uint32_t c) {
+  return c >= 0x300 && utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_MN;
+}
+
 std::string_view normalized(std::string_view text, NormalForm form, std::string& scratch) {
   size_t copied = 0;  // text before this is in scratch, once anything is
   bool changed = false;

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// zlib and zstd for their formats; Snappy and LZ4 blocks are short enough to be read by hand.
+#include "tephra/io/page_codec.h"
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include <cstdint>
+
+#include "tephra/base/error.h"
+
+namespace tephra {
+namespace {
+
+constexpr size_t kMaxPageBytes = size_t{1} << 28;
+
+// Bytes from front to back; asking for more than there are is a failure, not an error by itself.
+class Input {
+ public:
+  explicit Input(std::string_view bytes) : bytes_(bytes) {}
+
+  bool empty() const { return at_ == bytes_.size(); }
+  bool byte(uint32_t& value) {
+    if (empty()) return false;
+    value = static_cast<unsigned char>(bytes_[at_++]);
+    return true;
+  }
+  // Little-endian.
+  bool number(int size, uint32_t& value) {
+    value = 0;
+    for (int i = 0; i < size; ++i) {
+      uint32_t part = 0;
+      if (!byte(part)) return false;
+      value |= part << (8 * i);
+    }
+    return true;
+  }
+  bool copy(size_t size, std::string& to) {
+    if (bytes_.size() - at_ < size) return false;
+    to.append(bytes_, at_, size);
+    at_ += size;
+    return true;
+  }
+
+ private:
+  std::string_view bytes_;
+  size_t at_ = 0;
+};
+
+// `size` bytes from `offset` bytes back; they may overlap what is written.
+bool repeat(std::string& to, size_t offset, size_t size, size_t limit) {
+  if (offset == 0 || offset > to.size() || size > limit - to.size()) return false;
+  const size_t from = to.size() - offset;
+  if (offset >= size) {
+    to.append(to, from, size);
+  } else {
+    for (size_t i = 0; i < size; ++i) to += to[from + i];
+  }
+  return true;
+}
+
+bool unsnap(std::string_view from, size_t size, std::string& to) {
+  Input in(from);
+  uint64_t total = 0;
+  uint32_t byte = 0x80;
+  for (int shift = 0; (byte & 0x80) != 0; shift += 7) {
+    if (shift > 35 || !in.byte(byte)) return false;
+    total |= uint64_t{byte & 0x7f} << shift;
+  }
+  if (total != size) return false;
+  while (!in.empty()) {
+    uint32_t tag = 0, value = 0;
+    in.byte(tag);
+    if ((tag & 3) == 0) {
+      size_t length = tag >> 2;
+      if (length >= 60) {
+        if (!in.number(static_cast<int>(length) - 59, value)) return false;
+        length = value;
+      }
+      if (length + 1 > size - to.size() || !in.copy(length + 1, to)) return false;
+    } else if ((tag & 3) == 1) {
+      if (!in.byte(value)) return false;
+      if (!repeat(to, (tag >> 5) << 8 | value, 4 + (tag >> 2 & 7), size)) return false;
+    } else {
+      if (!in.number((tag & 3) == 2 ? 2 : 4, value)) return false;
+      if (!repeat(to, value, 1 + (tag >> 2), size)) return false;
+    }
+  }
+  return to.size() == size;
+}
+
+bool unlz4(std::string_view from, size_t size, std::string& to) {
+  Input in(from);
+  const auto extended = [&](size_t& length) {
+    uint32_t byte = 255;
+    while (byte == 255) {
+      if (!in.byte(byte)) return false;
+      length += byte;
+    }
+    return true;
+  };
+  while (!in.empty()) {
+    uint32_t token = 0, offset = 0;
+    in.byte(token);
+    size_t literals = token >> 4, match = token & 15;
+    if (literals == 15 && !extended(literals)) return false;
+    if (literals > size - to.size() || !in.copy(literals, to)) return false;
+    if (in.empty()) break;  // the last sequence has no match
+    if (!in.number(2, offset)) return false;
+    if (match == 15 && !extended(match)) return false;
+    if (!repeat(to, offset, match + 4, size)) return false;
+  }
+  return to.size() == size;
+}
+
+bool gunzip(std::string_view from, size_t size, std::string& to) {
+  z_stream state{};
+  constexpr int kGzipOrZlib = 32;
+  if (inflateInit2(&state, kGzipOrZlib + MAX_WBITS) != Z_OK) return false;
+  to.resize(size);
+  state.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(from.data()));
+  state.avail_in = static_cast<uInt>(from.size());
+  state.next_out = reinterpret_cast<Bytef*>(to.data());
+  state.avail_out = static_cast<uInt>(size);
+  const int code = ::inflate(&state, Z_FINISH);
+  const bool ok = code == Z_STREAM_END && state.avail_out == 0;
+  inflateEnd(&state);
+  return ok;
+}
+
+bool unzstd(std::string_view from, size_t size, std::string& to) {
+  const auto told = ZSTD_getFrameContentSize(from.data(), from.size());
+  if (told == ZSTD_CONTENTSIZE_ERROR || (told != ZSTD_CONTENTSIZE_UNKNOWN && told != size)) {
+    return false;  // before memory is asked for
+  }
+  to.resize(size);
+  return ZSTD_decompress(to.data(), size, from.data(), from.size()) == size;
+}
+
+bool decompress(PageCodec codec, std::string_view from, size_t size, std::string& to) {
+  to.clear();
+  switch (codec) {
+    case PageCodec::none:
+      to = from;
+      return to.size() == size;
+    case PageCodec::snappy:
+      to.reserve(size);
+      return unsnap(from, size, to);
+    case PageCodec::gzip:
+      return gunzip(from, size, to);
+    case PageCodec::zstd:
+      return unzstd(from, size, to);
+    case PageCodec::lz4_raw:
+      to.reserve(size);
+      return unlz4(from, size, to);
+  }
+  return false;
+}
+
+}  // namespace
+
+void decompress_page(PageCodec codec, std::string_view from, size_t size, std::string& to,
+                     const std::string& where) {
+  require_data(size <= kMaxPageBytes && from.size() <= kMaxPageBytes,
+               "{}: expected pages of at most 256 MiB, got one of {} bytes", where, size);
+  require_data(decompress(codec, from, size, to), "{}: a page is damaged", where);
+}
+
+}  // namespace tephra

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decompression of whole blocks whose size is known, as pages of Parquet files are.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tephra {
+
+enum class PageCodec { none, snappy, gzip, zstd, lz4_raw };
+
+// Exactly `size` bytes; Fault::data, with `where` before it, when the block is damaged or of
+// another size.
+void decompress_page(PageCodec codec, std::string_view from, size_t size, std::string& to,
+                     const std::string& where);
+
+}  // namespace tephra

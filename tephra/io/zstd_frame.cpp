@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/io/zstd_frame.h"
+
+#include <zstd.h>
+
+#include <memory>
+
+#include "tephra/base/error.h"
+
+namespace tephra {
+namespace {
+
+using Context = std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)>;
+
+// Making one costs more than a small frame.
+ZSTD_CCtx* context_of_this_thread() {
+  thread_local const Context kContext(ZSTD_createCCtx(), &ZSTD_freeCCtx);
+  if (!kContext) throw Error(Fault::device, "out of memory while compressing");
+  return kContext.get();
+}
+
+}  // namespace
+
+void append_zstd_frame(std::string& out, std::string_view bytes, int level) {
+  if (bytes.empty()) return;
+  ZSTD_CCtx* context = context_of_this_thread();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  const size_t before = out.size();
+  out.resize(before + ZSTD_compressBound(bytes.size()));
+  const size_t size =
+      ZSTD_compress2(context, out.data() + before, out.size() - before, bytes.data(), bytes.size());
+  TEPHRA_ASSERT(!ZSTD_isError(size), "the bound leaves room for every frame");
+  out.resize(before + size);
+}
+
+}  // namespace tephra
