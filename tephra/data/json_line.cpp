@@ -11,26 +11,49 @@ namespace tephra {
 
 struct JsonLine::Parser {
   simdjson::dom::parser parser;
+  simdjson::simdjson_result<simdjson::dom::element> result;
+  simdjson::dom::object object;
 };
 
 JsonLine::JsonLine() : parser_(std::make_unique<Parser>()) {}
 JsonLine::~JsonLine() = default;
 
 std::string_view JsonLine::string_field(std::string_view line, std::string_view field) {
-  simdjson::dom::object object;
-  const auto parsed = parser_->parser.parse(line.data(), line.size());
+  parser_->result = parser_->parser.parse(line.data(), line.size());
+  return field_of(line, field);
+}
+
+std::string_view JsonLine::padded_string_field(std::string_view line, std::string_view field) {
+  parser_->result = parser_->parser.parse(line.data(), line.size(), false);
+  return field_of(line, field);
+}
+
+std::string_view JsonLine::field_of(std::string_view line, std::string_view field) {
+  const auto& parsed = parser_->result;
   const simdjson::error_code broken = parsed.error();
   require_data(broken == simdjson::SUCCESS, "expected a JSON object, got {}: {}",
                simdjson::error_message(broken), clipped(line, 60));
-  require_data(parsed.get_object().get(object) == simdjson::SUCCESS,
+  require_data(parsed.get_object().get(parser_->object) == simdjson::SUCCESS,
                "expected a JSON object, got {}", clipped(line, 60));
   simdjson::dom::element value;
-  require_data(object.at_key(field).get(value) == simdjson::SUCCESS,
+  require_data(parser_->object.at_key(field).get(value) == simdjson::SUCCESS,
                "expected the key '{}', which the object does not have", field);
   std::string_view text;
   require_data(value.get_string().get(text) == simdjson::SUCCESS, "key '{}': expected a string",
                field);
   return text;
+}
+
+std::optional<std::string_view> JsonLine::find_string(std::string_view field) const {
+  std::string_view text;
+  if (parser_->object.at_key(field).get_string().get(text) != simdjson::SUCCESS) return {};
+  return text;
+}
+
+std::optional<double> JsonLine::find_number(std::string_view field) const {
+  double number = 0;
+  if (parser_->object.at_key(field).get_double().get(number) != simdjson::SUCCESS) return {};
+  return number;
 }
 
 }  // namespace tephra

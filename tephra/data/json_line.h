@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 namespace tephra {
@@ -17,8 +18,16 @@ class JsonLine {
   // when the line is no object with that string.
   std::string_view string_field(std::string_view line, std::string_view field);
 
+  // The same where 64 readable bytes follow the line, so that it need not be copied. Afterwards,
+  // until the next call, other fields of the line can be asked for.
+  std::string_view padded_string_field(std::string_view line, std::string_view field);
+  std::optional<std::string_view> find_string(std::string_view field) const;
+  std::optional<double> find_number(std::string_view field) const;
+
  private:
   struct Parser;
+  std::string_view field_of(std::string_view line, std::string_view field);
+
   std::unique_ptr<Parser> parser_;
 };
 

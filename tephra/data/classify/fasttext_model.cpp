@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/data/classify/fasttext_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tephra/base/error.h"
+
+namespace tephra {
+namespace {
+
+constexpr std::string_view kEnd = "</s>";
+constexpr std::string_view kLabel = "__label__";
+constexpr int kHierarchical = 1, kSoftmax = 3;
+constexpr size_t kMaxLineWords = 1024;  // fastText looks at no more
+
+bool is_separator(char c) {
+  return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\v' || c == '\f' || c == '\0';
+}
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+}  // namespace
+
+uint32_t fasttext_hash(std::string_view word) {
+  uint32_t h = 2166136261u;
+  for (const char c : word) {
+    h ^= static_cast<uint32_t>(static_cast<int8_t>(c));  // its sign is part of the format
+    h *= 16777619u;
+  }
+  return h;
+}
+
+// Huffman's: the two rarest nodes are joined again and again. Counts fall, so leaves are taken from
+// the end and joined nodes from their beginning.
+LabelTree::LabelTree(const std::vector<int64_t>& counts) {
+  const auto labels = static_cast<int32_t>(counts.size());
+  nodes.resize(static_cast<size_t>(std::max(1, 2 * labels - 1)));
+  std::vector<int64_t> weight(nodes.size(), int64_t{1000000000000000});
+  std::copy(counts.begin(), counts.end(), weight.begin());
+  int32_t leaf = labels - 1, node = labels;
+  for (int32_t i = labels; i < 2 * labels - 1; ++i) {
+    int32_t least[2];
+    for (int32_t& each : least) {
+      const bool take_leaf =
+          leaf >= 0 && weight[static_cast<size_t>(leaf)] < weight[static_cast<size_t>(node)];
+      each = take_leaf ? leaf-- : node++;
+    }
+    nodes[static_cast<size_t>(i)] = {least[0], least[1]};
+    weight[static_cast<size_t>(i)] =
+        weight[static_cast<size_t>(least[0])] + weight[static_cast<size_t>(least[1])];
+  }
+}
+
+FastTextModel::FastTextModel(const FastTextArgs& given, std::vector<FastTextEntry> entries)
+    : args(given), entries_(std::move(entries)) {
+  index();
+  const auto dim = static_cast<size_t>(args.dim);
+  input.resize((static_cast<size_t>(words_) + static_cast<size_t>(args.bucket)) * dim);
+  output.resize(labels_.size() * dim);
+}
+
+void FastTextModel::index() {
+  std::vector<int64_t> counts;
+  tokens_ = 0;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const FastTextEntry& entry = entries_[i];
+    ids_[entry.word] = static_cast<int32_t>(i);
+    tokens_ += entry.count;
+    if (!entry.label) {
+      ++words_;
+      continue;
+    }
+    labels_.push_back(entry.word.starts_with(kLabel) ? entry.word.substr(kLabel.size())
+                                                     : entry.word);
+    counts.push_back(entry.count);
+  }
+  if (args.loss == kHierarchical) tree_.emplace_back(counts);
+}
+
+// Character n-grams of "<word>".
+void FastTextModel::add_subwords(std::string_view word, std::vector<int32_t>& rows) const {
+  const std::string text = "<" + std::string(word) + ">";
+  const auto continues = [&](size_t i) {
+    return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (continues(i)) continue;
+    size_t end = i;
+    for (int32_t n = 1; end < text.size() && n <= args.maxn; ++n) {
+      ++end;
+      while (continues(end)) ++end;
+      if (n < args.minn || (n == 1 && (i == 0 || end == text.size()))) continue;
+      const uint32_t h = fasttext_hash(std::string_view(text).substr(i, end - i)) %
+                         static_cast<uint32_t>(args.bucket);
+      rows.push_back(words_ + static_cast<int32_t>(h));
+    }
+  }
+}
+
+void FastTextModel::rows_of(std::string_view text, Scratch& scratch) const {
+  scratch.rows.clear();
+  scratch.hashes.clear();
+  const auto add_word = [&](std::string_view word) {
+    const auto found = ids_.find(word);
+    const bool known = found != ids_.end() && !entries_[static_cast<size_t>(found->second)].label;
+    if (found != ids_.end() && !known) return;  // a label within the text
+    scratch.hashes.push_back(static_cast<int32_t>(fasttext_hash(word)));
+    if (known) scratch.rows.push_back(found->second);
+    if (args.maxn > 0 && args.bucket > 0 && word != kEnd) add_subwords(word, scratch.rows);
+  };
+  for (size_t at = 0; at < text.size() && scratch.hashes.size() < kMaxLineWords;) {
+    while (at < text.size() && is_separator(text[at])) ++at;
+    size_t end = at;
+    while (end < text.size() && !is_separator(text[end])) ++end;
+    if (end > at) add_word(text.substr(at, end - at));
+    at = end;
+  }
+  add_word(kEnd);
+  if (args.bucket <= 0) return;
+  for (size_t i = 0; i < scratch.hashes.size(); ++i) {
+    auto h = static_cast<uint64_t>(scratch.hashes[i]);
+    const size_t last = std::min(scratch.hashes.size(), i + static_cast<size_t>(args.word_ngrams));
+    for (size_t j = i + 1; j < last; ++j) {
+      h = h * 116049371u + static_cast<uint64_t>(scratch.hashes[j]);
+      scratch.rows.push_back(words_ + static_cast<int32_t>(h % static_cast<uint64_t>(args.bucket)));
+    }
+  }
+}
+
+void FastTextModel::all_probabilities(std::string_view text, Scratch& scratch) const {
+  rows_of(text, scratch);
+  const auto dim = static_cast<size_t>(args.dim);
+  scratch.hidden.assign(dim, 0);
+  scratch.output.assign(labels_.size(), 0);
+  if (scratch.rows.empty()) return;
+  for (const int32_t row : scratch.rows) {
+    const float* values = input.data() + static_cast<size_t>(row) * dim;
+    for (size_t d = 0; d < dim; ++d) scratch.hidden[d] += values[d];
+  }
+  for (float& value : scratch.hidden) value /= static_cast<float>(scratch.rows.size());
+  const auto dot = [&](size_t row) {
+    float sum = 0;
+    for (size_t d = 0; d < dim; ++d) sum += output[row * dim + d] * scratch.hidden[d];
+    return sum;
+  };
+  if (!tree_.empty()) {
+    const auto& nodes = tree_[0].nodes;
+    std::vector<double> chance(nodes.size());
+    chance.back() = 1;
+    for (size_t n = nodes.size(); n-- > labels_.size();) {
+      const double right = sigmoid(dot(n - labels_.size()));
+      chance[static_cast<size_t>(nodes[n].left)] = chance[n] * (1 - right);
+      chance[static_cast<size_t>(nodes[n].right)] = chance[n] * right;
+    }
+    for (size_t i = 0; i < labels_.size(); ++i) scratch.output[i] = static_cast<float>(chance[i]);
+    return;
+  }
+  float most = -INFINITY, sum = 0;
+  for (size_t i = 0; i < labels_.size(); ++i) most = std::max(most, scratch.output[i] = dot(i));
+  for (float& value : scratch.output) {
+    value = args.loss == kSoftmax ? std::exp(value - most) : static_cast<float>(sigmoid(value));
+    sum += value;
+  }
+  if (args.loss != kSoftmax) return;
+  for (float& value : scratch.output) value /= sum;
+}
+
+FastTextModel::Prediction FastTextModel::predict(std::string_view text, Scratch& scratch) const {
+  all_probabilities(text, scratch);
+  if (scratch.rows.empty()) return {};
+  const auto best = std::max_element(scratch.output.begin(), scratch.output.end());
+  return {static_cast<size_t>(best - scratch.output.begin()), *best};
+}
+
+double FastTextModel::probability(std::string_view text, size_t label, Scratch& scratch) const {
+  all_probabilities(text, scratch);
+  return scratch.output[label];
+}
+
+}  // namespace tephra

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of a corpus and the sources they belong to. Their order depends on their names alone,
+// so that the order of arguments changes nothing.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tephra/base/files.h"
+
+namespace tephra {
+
+struct CorpusFile {
+  std::string source;  // "web"
+  std::string name;    // below the source, without endings: "2024/part-7"
+  Path path;
+
+  std::string title() const { return source + "/" + name; }
+  bool operator==(const CorpusFile&) const = default;
+};
+
+// Each input is PATH or SOURCE=PATH: a .jsonl or .wet file (.gz, .zst), a .parquet
+// file, or a folder of such files. A folder
+// that a stage wrote (it holds documents/) gives the sources it was made of; of any other folder
+// its name is the source, of a single file "main". Sorted by source and name. Fault::usage when
+// there is none, one is of another kind, or two are called the same.
+std::vector<CorpusFile> corpus_files(std::span<const std::string> inputs);
+
+int64_t corpus_bytes(std::span<const CorpusFile> files);  // on disk; unreadable ones count nothing
+
+// The folder in which stages leave their documents: OUT/documents/SOURCE/NAME.jsonl.zst.
+inline constexpr const char* kDocumentsFolder = "documents";
+
+}  // namespace tephra

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/data/corpus/journal.h"
+
+#include "tephra/base/error.h"
+#include "tephra/base/hash.h"
+#include "tephra/base/text.h"
+
+namespace tephra {
+namespace {
+
+// "HASH JSON": bytes that never reached the disk have another hash.
+std::optional<std::string_view> checked(std::string_view line) {
+  if (line.size() < 17 || line[16] != ' ') return std::nullopt;
+  const std::optional<uint64_t> hash = parse_hash(line.substr(0, 16));
+  const std::string_view json = line.substr(17);
+  if (!hash || *hash != xxh3(json)) return std::nullopt;
+  return json;
+}
+
+JournalEntry read_entry(std::string_view text, const std::string& where, size_t samples) {
+  const Json json = Json::parse(text, where);
+  const Fields fields(json, where);
+  JournalEntry entry;
+  entry.offset = fields.integer("offset");
+  entry.row = fields.integer("row");
+  entry.finished = fields.boolean("finished");
+  for (const Json& size : fields.array("out")) {
+    require_data(size.is_int(), "{}: out: expected integers", where);
+    entry.out_size.push_back(size.integer());
+  }
+  entry.tally = Tally::from_json(fields.object("tally").json(), where, samples);
+  return entry;
+}
+
+}  // namespace
+
+std::optional<JournalEntry> Journal::last() const {
+  if (!std::filesystem::exists(path_)) return std::nullopt;
+  const std::string text = read_file(path_);
+  const std::optional<std::string_view> json = checked(trim(text));
+  if (!json) return std::nullopt;
+  return read_entry(*json, path_.string(), samples_);
+}
+
+// Only the newest entry counts, so the file is replaced; the rename is the moment it counts from.
+void Journal::write(const JournalEntry& entry) {
+  Json json, sizes = Json::Array{};
+  for (const int64_t size : entry.out_size) sizes.push_back(size);
+  json["offset"] = entry.offset;
+  json["row"] = entry.row;
+  json["finished"] = entry.finished;
+  json["out"] = std::move(sizes);
+  json["tally"] = entry.tally.to_json();
+  const std::string text = json.dump();
+  write_file(path_, hash_text(xxh3(text)) + " " + text + "\n");
+}
+
+}  // namespace tephra

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far the work on one file of a corpus is, on disk: the entry tells a state to which the
+// outputs can be cut back.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tephra/base/files.h"
+#include "tephra/data/corpus/tally.h"
+
+namespace tephra {
+
+struct JournalEntry {
+  int64_t offset = 0;             // of the decompressed input
+  int64_t row = 0;                // lines so far
+  std::vector<int64_t> out_size;  // bytes of each stream
+  bool finished = false;
+  Tally tally;
+};
+
+class Journal {
+ public:
+  Journal(const Path& path, size_t samples) : path_(path), samples_(samples) {}
+
+  // What was written last; nothing when there is none, or it is damaged.
+  std::optional<JournalEntry> last() const;
+  void write(const JournalEntry& entry);  // on disk when it returns
+
+ private:
+  Path path_;
+  size_t samples_;
+};
+
+}  // namespace tephra

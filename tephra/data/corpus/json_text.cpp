@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/data/corpus/json_text.h"
+
+#include <array>
+
+#include "tephra/base/text.h"
+
+namespace tephra {
+namespace {
+
+// 0: as it is; 'u': as \u00XX; else the letter after the backslash.
+constexpr std::array<char, 256> make_escapes() {
+  std::array<char, 256> escapes{};
+  for (size_t c = 0; c < 0x20; ++c) escapes[c] = 'u';
+  escapes['\b'] = 'b';
+  escapes['\f'] = 'f';
+  escapes['\n'] = 'n';
+  escapes['\r'] = 'r';
+  escapes['\t'] = 't';
+  escapes['"'] = '"';
+  escapes['\\'] = '\\';
+  return escapes;
+}
+
+constexpr std::array<char, 256> kEscapes = make_escapes();
+
+// After the string that begins at `at` with its quote.
+size_t end_of_string(std::string_view json, size_t at) {
+  for (++at; at < json.size(); ++at) {
+    at = json.find_first_of("\"\\", at);
+    if (at == std::string_view::npos) return json.size();
+    if (json[at] == '"') return at + 1;
+    ++at;  // what a backslash stands before
+  }
+  return json.size();
+}
+
+// After the value that begins at `at`.
+size_t end_of_value(std::string_view json, size_t at) {
+  int depth = 0;
+  while (at < json.size()) {
+    const char c = json[at];
+    if (c == '"') {
+      at = end_of_string(json, at);
+      if (depth == 0) return at;
+      continue;
+    }
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') {
+      if (depth == 0) return at;
+      if (--depth == 0) return at + 1;
+    }
+    if (c == ',' && depth == 0) return at;
+    ++at;
+  }
+  return at;
+}
+
+size_t skip_blanks(std::string_view json, size_t at) {
+  while (at < json.size() && std::string_view(" \t\r\n").find(json[at]) != std::string_view::npos) {
+    ++at;
+  }
+  return at;
+}
+
+std::string_view without_brace(std::string_view object) {
+  object = trim(object);
+  object.remove_suffix(1);
+  return trim(object);
+}
+
+}  // namespace
+
+void append_json_string(std::string& out, std::string_view utf8) {
+  out += '"';
+  size_t copied = 0;
+  for (size_t i = 0; i < utf8.size(); ++i) {
+    const auto c = static_cast<unsigned char>(utf8[i]);
+    const char escape = kEscapes[c];
+    if (escape == 0) [[likely]]
+      continue;
+    out.append(utf8, copied, i - copied);
+    out += '\\';
+    if (escape == 'u') {
+      constexpr std::string_view kDigits = "0123456789abcdef";
+      out += "u00";
+      out += kDigits[c >> 4];
+      out += kDigits[c & 15];
+    } else {
+      out += escape;
+    }
+    copied = i + 1;
+  }
+  out.append(utf8, copied, utf8.size() - copied);
+  out += '"';
+}
+
+std::optional<ByteRange> find_json_value(std::string_view object, std::string_view field) {
+  size_t at = skip_blanks(object, 0) + 1;  // after the brace
+  for (;;) {
+    at = skip_blanks(object, at);
+    if (at >= object.size() || object[at] != '"') return std::nullopt;
+    const size_t key = at + 1;
+    at = end_of_string(object, at);
+    const std::string_view name = object.substr(key, at - 1 - key);
+    at = skip_blanks(object, at) + 1;  // after the colon
+    at = skip_blanks(object, at);
+    if (at >= object.size()) return std::nullopt;
+    const size_t end = end_of_value(object, at);
+    if (name == field) return ByteRange{at, at + trim(object.substr(at, end - at)).size()};
+    at = skip_blanks(object, end);
+    if (at >= object.size() || object[at] != ',') return std::nullopt;
+    ++at;
+  }
+}
+
+void append_with_string(std::string& out, std::string_view object, std::string_view field,
+                        std::string_view value) {
+  if (const auto range = find_json_value(object, field)) {
+    out += object.substr(0, range->begin);
+    append_json_string(out, value);
+    out += object.substr(range->end);
+    return;
+  }
+  std::string json;
+  append_json_string(json, value);
+  append_with_field(out, object, field, json);
+}
+
+void append_with_field(std::string& out, std::string_view object, std::string_view field,
+                       std::string_view json) {
+  const std::string_view open = without_brace(object);
+  out += open;
+  if (open != "{") out += ',';
+  append_json_string(out, field);
+  out += ':';
+  out += json;
+  out += '}';
+}
+
+}  // namespace tephra

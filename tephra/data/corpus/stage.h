@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a function over all lines of a corpus: read ahead, worked on by all threads, written in
+// order. Memory is bounded; output bytes depend on the inputs and the settings alone; a run that
+// was killed goes on inside the file where it was and ends with the same bytes.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tephra/data/corpus/corpus_files.h"
+#include "tephra/data/corpus/line_windows.h"
+#include "tephra/data/corpus/tally.h"
+
+namespace tephra {
+
+// Files whose number in the corpus is `index` modulo `count`.
+struct Shard {
+  int64_t index = 0;
+  int64_t count = 1;
+  bool ranks =
+      false;  // all run at the same time, and wait for each other through the output folder
+};
+// "2/8"; "auto" is the rank of a process that mpirun or srun started, else 0/1. Fault::usage.
+Shard parse_shard(std::string_view text);
+
+enum class OnError { stop, skip };
+
+// A file for each file of the corpus: OUT/FOLDER/SOURCE/NAME + ending.
+struct StageStream {
+  std::string folder;
+  std::string ending = ".jsonl.zst";
+  bool compressed = true;
+};
+
+struct StageSettings {
+  std::string what;  // "filter", for progress
+  Path out;
+  std::vector<StageStream> streams;
+  std::string settings;  // all that decides the output; a run goes on only with the same
+  OnError on_error = OnError::stop;
+  Shard shard;
+  bool inner = false;  // another stage of the same command follows: every rank waits for all
+  int64_t max_line_bytes = int64_t{256} << 20;
+  int64_t samples = 5;
+  int level = 3;  // of zstd
+  // Where windows end and frames begin: other sizes give other bytes of the same lines.
+  size_t window_bytes = size_t{32} << 20;
+  int64_t journal_bytes = int64_t{64} << 20;  // of input that a killed run may have to read again
+};
+
+// Neighbouring lines of one file.
+struct Piece {
+  const CorpusFile& file;
+  size_t file_index;
+  const LineWindow& window;
+  std::span<const Line> lines;
+
+  std::string id(const Line& line) const { return file.title() + format_row(line.row); }
+  static std::string format_row(int64_t row) { return ":" + std::to_string(row); }
+};
+
+struct PieceResult {
+  std::vector<std::string> streams;  // what each stream gets
+  Tally tally;
+
+  // A document that cannot be used: counted, or the end of the run, by StageSettings::on_error.
+  void bad(const Piece& piece, const Line& line, std::string_view what);
+
+  std::vector<std::string> bad_lines;  // "web/a:3: expected ..."
+};
+
+using PieceWork = std::function<void(const Piece& piece, PieceResult& result)>;
+
+struct StageRun {
+  Tally tally;                     // of all files of the shard
+  std::vector<int64_t> file_rows;  // lines of each file, 0 for those of other shards
+  bool complete = false;           // all files of the corpus are done, by this or by other shards
+  int64_t input_bytes = 0;         // decompressed
+};
+
+StageRun run_stage(std::span<const CorpusFile> files, const StageSettings& settings,
+                   const PieceWork& work);
+
+// Counts that every stage keeps.
+namespace counted {
+inline constexpr const char* kDocuments = "documents";  // that could be read
+inline constexpr const char* kBad = "bad_documents";
+inline constexpr const char* kTooLong = "too_long_lines";
+inline constexpr const char* kDamaged = "damaged_files";
+inline constexpr const char* kTextBytes = "text_bytes";
+}  // namespace counted
+
+// Takes away what only an unfinished run needs.
+void finish_stage(const Path& out);
+
+// Fault::usage when `out` holds a finished output; with `overwrite` it is removed.
+void prepare_output(const Path& out, bool overwrite);
+
+// The key that carries a document's place in the first input through all stages.
+inline constexpr const char* kIdField = "tephra_id";
+
+inline constexpr const char* kReportFile = "report.json";
+
+}  // namespace tephra

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Documents of any format that is read, as JSON lines: what comes after need not know others.
+#pragma once
+
+#include <memory>
+
+#include "tephra/io/byte_reader.h"
+
+namespace tephra {
+
+// By the ending of the name: .jsonl, .wet (also .warc.wet), both with .gz and .zst, and .parquet.
+bool is_document_file(const Path& path);
+std::unique_ptr<ByteReader> open_documents(const Path& path);
+
+// The name without the endings of its format and compression.
+Path without_format(const Path& path);
+
+// Base of formats that are converted: a line at a time.
+class ConvertingReader : public ByteReader {
+ public:
+  size_t read(std::span<char> out) final;
+
+ protected:
+  // Appends a line, with its newline; false at the end.
+  virtual bool next_line(std::string& out) = 0;
+
+ private:
+  std::string lines_;
+  size_t given_ = 0;
+};
+
+// The makers, one a file.
+std::unique_ptr<ByteReader> open_wet(const Path& path);
+std::unique_ptr<ByteReader> open_parquet_documents(const Path& path);
+
+}  // namespace tephra

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values of one column of a Parquet row group, page by page.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tephra/data/formats/parquet_meta.h"
+
+namespace tephra {
+
+class ParquetColumnReader {
+ public:
+  ParquetColumnReader(const FileReader& file, const ParquetColumn& column,
+                      const ParquetChunk& chunk);
+
+  // Appends the next value as JSON; null when there is none. Fault::data at the end of the column.
+  void append_next(std::string& out);
+
+ private:
+  bool load_page();
+  void load_dictionary(const ParquetPageHeader& header, std::string_view packed);
+  void load_data(const ParquetPageHeader& header, std::string_view packed);
+  void load_definitions(std::string_view bytes, size_t count);
+  void load_values(std::string_view bytes, int64_t encoding, size_t count);
+  void load_numbers(std::string_view bytes, int64_t encoding, size_t count);
+  void append_value(std::string& out, size_t at) const;
+
+  const FileReader& file_;
+  const ParquetColumn& column_;
+  const ParquetChunk& chunk_;
+  std::string where_;
+  int64_t at_ = 0, end_ = 0;  // in the file
+  std::string packed_, page_, dictionary_page_, held_, dictionary_held_;
+  std::vector<std::string_view> strings_, dictionary_strings_;
+  std::vector<int64_t> numbers_, dictionary_numbers_;  // bits, of floating-point types too
+  std::vector<uint32_t> indices_, defined_;
+  bool by_index_ = false;
+  size_t rows_ = 0, row_ = 0;  // of the page
+  size_t value_ = 0;           // those that are not null
+};
+
+}  // namespace tephra

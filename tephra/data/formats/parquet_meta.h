@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the footer of a Parquet file says: its columns and where their pages lie.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tephra/base/files.h"
+#include "tephra/io/page_codec.h"
+
+namespace tephra {
+
+enum class ParquetType {
+  boolean = 0,
+  i32 = 1,
+  i64 = 2,
+  i96 = 3,
+  f32 = 4,
+  f64 = 5,
+  bytes = 6,
+  fixed = 7
+};
+
+struct ParquetColumn {
+  std::string name;
+  ParquetType type = ParquetType::bytes;
+  bool optional = false;
+  bool supported = true;  // flat, and of a type that JSON has
+};
+
+struct ParquetChunk {
+  int64_t offset = 0;  // of its first page
+  int64_t bytes = 0;
+  int64_t values = 0;
+  PageCodec codec = PageCodec::none;
+  std::string unsupported;  // the codec's name, when it is not one of ours
+};
+
+struct ParquetRowGroup {
+  int64_t rows = 0;
+  std::vector<ParquetChunk> chunks;  // of each leaf column
+};
+
+struct ParquetMeta {
+  std::vector<ParquetColumn> columns;  // leaves
+  std::vector<ParquetRowGroup> groups;
+  int64_t rows = 0;
+};
+
+// Checks that everything lies within the file. Fault::data.
+ParquetMeta read_parquet_meta(const FileReader& file);
+
+enum class ParquetPage { data, index, dictionary, data_v2 };
+
+struct ParquetPageHeader {
+  ParquetPage page = ParquetPage::data;
+  int64_t bytes = 0, packed_bytes = 0;  // without the header
+  int64_t values = 0;
+  int64_t encoding = 0;
+  int64_t definition_bytes = 0, repetition_bytes = 0;  // of version 2
+  bool compressed = true;                              // of version 2
+  size_t header_bytes = 0;
+};
+
+ParquetPageHeader read_page_header(std::string_view bytes, const std::string& where);
+
+}  // namespace tephra

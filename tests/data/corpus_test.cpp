@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stream of documents: which files, which lines, what becomes of bad ones, and that neither
+// threads, nor order, nor a stop in the middle changes a byte.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "tephra/base/json.h"
+#include "tephra/base/parallel.h"
+#include "tephra/base/text.h"
+#include "tephra/data/corpus/corpus_files.h"
+#include "tephra/data/corpus/json_text.h"
+#include "tephra/data/corpus/line_windows.h"
+#include "tephra/data/corpus/stage.h"
+#include "tephra/data/line_reader.h"
+#include "tests/support/compress.h"
+#include "tests/support/error_of.h"
+#include "tests/support/scratch.h"
+
+namespace tephra {
+namespace {
+
+std::vector<std::string> titles(const std::vector<std::string>& inputs) {
+  std::vector<std::string> names;
+  for (const CorpusFile& file : corpus_files(inputs)) names.push_back(file.title());
+  return names;
+}
+
+TEST(CorpusFiles, AreNamedBySourceInAnyOrder) {
+  const Scratch scratch;
+  std::filesystem::create_directories(scratch / "web" / "2024");
+  std::filesystem::create_directories(scratch / "out" / "documents" / "books");
+  for (const char* name : {"web/b.jsonl.gz", "web/2024/a.jsonl", "one.jsonl.zst", "web/notes.md",
+                           "out/documents/books/c.jsonl.zst"}) {
+    write_file(scratch / name, "");
+  }
+  const std::string web = (scratch / "web").string(), one = (scratch / "one.jsonl.zst").string(),
+                    out = (scratch / "out").string();
+  const std::vector<std::string> want = {"books/c", "main/one", "web/2024/a", "web/b"};
+  EXPECT_EQ(titles({web, one, out}), want);
+  EXPECT_EQ(titles({out, one, web + "/"}), want);
+  EXPECT_EQ(titles({"crawl=" + web})[1], "crawl/b");
+  EXPECT_EQ(error_of([&] { titles({web, web}); }).fault(), Fault::usage);
+  EXPECT_EQ(error_of([&] { titles({(scratch / "none").string()}); }).fault(), Fault::usage);
+  EXPECT_EQ(error_of([&] { titles({(scratch / "web" / "notes.md").string()}); }).fault(),
+            Fault::usage);
+  EXPECT_EQ(error_of([&] { titles({"a/b=" + web}); }).fault(), Fault::usage);
+}
+
+// The lines of all windows, with their rows; rows of long lines as "-ROW".
+std::vector<std::string> window_lines(LineWindows& windows, std::string* damage = nullptr) {
+  std::vector<std::string> lines;
+  for (bool last = false; !last;) {
+    const LineWindow window = windows.next();
+    for (const Line& line : window.lines) {
+      lines.push_back(std::to_string(line.row) + ":" + std::string(window.text(line)));
+    }
+    for (const int64_t row : window.long_rows) lines.push_back("-" + std::to_string(row));
+    if (damage != nullptr) *damage += window.damage;
+    last = window.last;
+  }
+  return lines;
+}
+
+TEST(LineWindows, CutAtLinesAndGoOnWhereTheyWere) {
+  const Scratch scratch;
+  std::string text;
+  for (int i = 1; i <= 2000; ++i) text += std::string(static_cast<size_t>(i % 50), 'x') + "\n";
+  write_file(scratch / "a.jsonl", text);
+  LineWindows whole(scratch / "a.jsonl", 1000, 1 << 20);
+  const std::vector<std::string> all = window_lines(whole);
+  EXPECT_EQ(all.size(), 2000u - 40u);  // blank ones left out
+  LineWindows first(scratch / "a.jsonl", 1000, 1 << 20);
+  const LineWindow window = first.next();
+  EXPECT_EQ(text[static_cast<size_t>(window.end_offset) - 1], '\n');
+  LineWindows rest(scratch / "a.jsonl", 1000, 1 << 20);
+  rest.skip_to(window.end_offset, window.end_row);
+  EXPECT_EQ(window.lines.size() + window_lines(rest).size(), all.size());
+}
+
+TEST(LineWindows, PassOverLinesThatAreTooLong) {
+  const Scratch scratch;
+  const std::string big(5 << 20, 'x');
+  write_file(scratch / "a.jsonl", "one\n" + big + "\ntwo\n" + big + "\n" + big);
+  for (const size_t window : {size_t{10}, size_t{1} << 30}) {
+    LineWindows windows(scratch / "a.jsonl", window, 1 << 20);
+    std::vector<std::string> lines = window_lines(windows);
+    std::sort(lines.begin(), lines.end());
+    EXPECT_EQ(lines, (std::vector<std::string>{"-2", "-4", "-5", "1:one", "3:two"}));
+  }
+}
+
+TEST(LineWindows, GiveTheLinesBeforeDamage) {
+  const Scratch scratch;
+  std::string text;
+  for (int i = 0; i < 300000; ++i) text += "line " + std::to_string(i * 7919) + "\n";
+  for (const char* name : {"a.jsonl.gz", "a.jsonl.zst"}) {
+    const std::string whole = name[8] == 'g' ? gzipped(text) : zstd_compressed(text);
+    write_file(scratch / name, whole.substr(0, whole.size() / 2));
+    std::string damage;
+    LineWindows windows(scratch / name, 1 << 16, 1 << 20);
+    const std::vector<std::string> lines = window_lines(windows, &damage);
+    EXPECT_NE(damage.find("cut off"), std::string::npos) << damage;
+    EXPECT_GT(lines.size(), 1000u);
+    EXPECT_EQ(lines[5], "6:line 39595");
+  }
+  std::string damage;
+  LineWindows none(scratch / "none.jsonl", 1 << 16, 1 << 20);
+  EXPECT_TRUE(window_lines(none, &damage).empty());
+  EXPECT_NE(damage, "");
+}
+
+TEST(JsonText, ReplacesAndAddsFieldsInPlace) {
+  const auto with = [](std::string_view object, std::string_view value) {
+    std::string out;
+    append_with_string(out, object, "text", value);
+    return out;
+  };
+  EXPECT_EQ(with(R"({"a": {"text": "no"}, "text" : "old\"" , "b": [1, "}"]})", "n\n\"\x01\\"),
+            R"({"a": {"text": "no"}, "text" : "n\n\"\u0001\\" , "b": [1, "}"]})");
+  EXPECT_EQ(with(R"({"b":1})", "x"), R"({"b":1,"text":"x"})");
+  EXPECT_EQ(with("{ }", "x"), R"({"text":"x"})");
+  std::string out;
+  append_with_field(out, " {\"a\":[]} ", "n", "3");
+  EXPECT_EQ(out, R"({"a":[],"n":3})");
+}
+
+TEST(Tally, IsTheSameInAnyOrder) {
+  Tally a(2), b(2), both(2);
+  for (int i = 0; i < 20; ++i) {
+    Tally& part = i % 3 == 0 ? a : b;
+    const std::string id = "d" + std::to_string(i);
+    for (Tally* each : {&part, &both}) {
+      each->count("n", i);
+      each->sample("kind", id, "text");
+      each->error(id);
+    }
+  }
+  Tally ab = a, ba = b;
+  ab.add(b);
+  ba.add(a);
+  EXPECT_EQ(ab.to_json().dump(), both.to_json().dump());
+  EXPECT_EQ(ba.to_json().dump(), both.to_json().dump());
+  EXPECT_EQ(Tally::from_json(both.to_json(), "t", 2).to_json().dump(), both.to_json().dump());
+  EXPECT_EQ(both["n"], 190);
+  EXPECT_EQ(both.samples().at("kind").size(), 2u);
+}
+
+// Copies lines in capitals and counts them; lines that begin with '!' are bad.
+void shout(const Piece& piece, PieceResult& result) {
+  for (const Line& line : piece.lines) {
+    const std::string_view text = piece.window.text(line);
+    if (text[0] == '!') {
+      result.bad(piece, line, "shouts already");
+      continue;
+    }
+    for (const char c : text) result.streams[0] += static_cast<char>(std::toupper(c));
+    result.streams[0] += '\n';
+    result.streams[1] += piece.id(line) + "\n";
+    result.tally.count(counted::kDocuments);
+    result.tally.sample("all", piece.id(line), text);
+  }
+}
+
+StageSettings shout_settings(const Path& out) {
+  StageSettings settings;
+  settings.what = "shout";
+  settings.out = out;
+  settings.streams = {{kDocumentsFolder}, {"ids", ".txt", false}};
+  settings.settings = "shout";
+  settings.window_bytes = 1 << 20;
+  settings.journal_bytes = 2 << 20;
+  return settings;
+}
+
+// All files below a folder with their bytes.
+std::string snapshot(const Path& folder) {
+  std::vector<Path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  std::string all;
+  for (const Path& file : files) {
+    all += file.lexically_relative(folder).string() + "\n" + read_file(file);
+  }
+  return all;
+}
+
+struct MadeCorpus {
+  Scratch scratch;
+  std::vector<CorpusFile> files;
+
+  MadeCorpus() {
+    std::filesystem::create_directory(scratch / "in");
+    for (int f = 0; f < 5; ++f) {
+      std::string text;
+      for (int i = 0; i < 9000 * (f + 1); ++i) {
+        text += "line " + std::to_string(i * 7919 % 10007) + " of file " + std::to_string(f) +
+                std::string(static_cast<size_t>(i % 300), '.') + "\n";
+      }
+      const std::string name = "f" + std::to_string(f) + ".jsonl";
+      write_file(scratch / "in" / (f % 2 == 0 ? name : name + ".zst"),
+                 f % 2 == 0 ? text : zstd_compressed(text));
+    }
+    files = corpus_files(std::vector<std::string>{(scratch / "in").string()});
+  }
+
+  StageRun run(const std::string& out, const PieceWork& work = shout) {
+    StageRun run = run_stage(files, shout_settings(scratch / out), work);
+    if (run.complete) finish_stage(scratch / out);
+    return run;
+  }
+};
+
+TEST(Stage, WritesTheSameBytesOnAnyNumberOfThreads) {
+  MadeCorpus corpus;
+  const int before = num_threads();
+  std::string first;
+  for (const int threads : {1, 2, 7}) {
+    set_num_threads(threads);
+    const std::string out = "out" + std::to_string(threads);
+    const StageRun run = corpus.run(out);
+    EXPECT_TRUE(run.complete);
+    EXPECT_EQ(run.tally[counted::kDocuments], 9000 * 15);
+    const std::string bytes = snapshot(corpus.scratch / out);
+    if (first.empty()) first = bytes + run.tally.to_json().dump();
+    EXPECT_EQ(bytes + run.tally.to_json().dump(), first);
+  }
+  set_num_threads(before);
+  const Path made = corpus.scratch / "out1" / "documents" / "in" / "f1.jsonl.zst";
+  EXPECT_EQ(read_decompressed(made, 1 << 30).rfind("LINE 0 OF FILE 1\nLINE 7919", 0), 0u);
+}
+
+TEST(Stage, GoesOnAfterAStopAnywhere) {
+  MadeCorpus corpus;
+  const StageRun whole = corpus.run("whole");
+  const std::string want = snapshot(corpus.scratch / "whole");
+  for (const int stop_after : {1, 4, 9, 15}) {
+    const std::string out = "stopped" + std::to_string(stop_after);
+    std::atomic<int> calls{0};
+    const auto stopping = [&](const Piece& piece, PieceResult& result) {
+      if (++calls > stop_after) throw Error(Fault::interrupted, "stopped");
+      shout(piece, result);
+    };
+    EXPECT_EQ(error_of([&] { corpus.run(out, stopping); }).fault(), Fault::interrupted);
+    const StageRun rest = corpus.run(out);
+    EXPECT_EQ(snapshot(corpus.scratch / out), want) << stop_after;
+    EXPECT_EQ(rest.tally.to_json().dump(), whole.tally.to_json().dump());
+  }
+}
+
+TEST(Stage, ShardsJoinToTheSameBytes) {
+  MadeCorpus corpus;
+  const StageRun whole = corpus.run("whole");
+  StageSettings settings = shout_settings(corpus.scratch / "shards");
+  for (const int64_t index : {2, 0, 1}) {
+    settings.shard = {index, 3};
+    EXPECT_EQ(run_stage(corpus.files, settings, shout).complete, index == 1);
+  }
+  const StageRun joined = corpus.run("shards", [](const Piece&, PieceResult&) { FAIL(); });
+  EXPECT_EQ(joined.tally.to_json().dump(), whole.tally.to_json().dump());
+  EXPECT_EQ(snapshot(corpus.scratch / "shards"), snapshot(corpus.scratch / "whole"));
+}
+
+TEST(Stage, RefusesToGoOnWithOtherSettings) {
+  MadeCorpus corpus;
+  StageSettings settings = shout_settings(corpus.scratch / "out");
+  settings.shard = {0, 2};
+  run_stage(corpus.files, settings, shout);
+  settings.settings = "whisper";
+  const Error error = error_of([&] { run_stage(corpus.files, settings, shout); });
+  EXPECT_NE(std::string(error.what()).find("other inputs or settings"), std::string::npos);
+  EXPECT_EQ(error.fault(), Fault::usage);
+}
+
+TEST(Stage, CountsWhatIsBadOrStopsByASetting) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  const std::string text(100, 'x');
+  const std::string good = zstd_compressed(text + "\n" + text + "\n");
+  write_file(scratch / "in" / "a.jsonl", "good\n!bad\n" + std::string(5000, 'y') + "\nfine\n");
+  write_file(scratch / "in" / "b.jsonl.zst", good.substr(0, good.size() / 2));
+  write_file(scratch / "in" / "c.jsonl.zst", good);
+  const auto files = corpus_files(std::vector<std::string>{(scratch / "in").string()});
+  StageSettings settings = shout_settings(scratch / "out");
+  settings.max_line_bytes = 1000;
+  const Error error = error_of([&] { run_stage(files, settings, shout); });
+  EXPECT_STREQ(error.what(), "in/a:2: shouts already");
+  EXPECT_EQ(error.fault(), Fault::data);
+  settings.on_error = OnError::skip;
+  const StageRun run = run_stage(files, settings, shout);
+  EXPECT_EQ(run.tally[counted::kDocuments], 4);
+  EXPECT_EQ(run.tally[counted::kBad], 1);
+  EXPECT_EQ(run.tally[counted::kTooLong], 1);
+  EXPECT_EQ(run.tally[counted::kDamaged], 1);
+  EXPECT_EQ(run.tally.errors().size(), 3u);
+  EXPECT_TRUE(run.complete);
+}
+
+TEST(Stage, TakesShardsAsPeopleWriteThem) {
+  EXPECT_EQ(parse_shard("2/8").index, 2);
+  for (const char* wrong : {"", "1", "8/8", "-1/2", "1/2x", "a/b", "1/"}) {
+    EXPECT_EQ(error_of([&] { parse_shard(wrong); }).fault(), Fault::usage) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace tephra

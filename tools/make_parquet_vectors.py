@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes tests/golden/parquet: files that DuckDB makes in every codec and page version, and rows.jsonl, what they hold.
+Usage: tools/make_parquet_vectors.py LIBDUCKDB.so FOLDER (the library is in npm's @duckdb/node-bindings-linux-x64)."""
+import ctypes
+import json
+import pathlib
+import random
+import sys
+
+
+class Duck:
+    def __init__(self, path):
+        self.lib = ctypes.CDLL(path)
+        self.db, self.con = ctypes.c_void_p(), ctypes.c_void_p()
+        assert self.lib.duckdb_open(None, ctypes.byref(self.db)) == 0
+        assert self.lib.duckdb_connect(self.db, ctypes.byref(self.con)) == 0
+
+    def run(self, sql):
+        result = (ctypes.c_uint64 * 16)()
+        if self.lib.duckdb_query(self.con, sql.encode(), ctypes.byref(result)) != 0:
+            self.lib.duckdb_result_error.restype = ctypes.c_char_p
+            raise SystemExit(f"{sql}: {self.lib.duckdb_result_error(ctypes.byref(result)).decode()}")
+
+
+def main():
+    duck, folder = Duck(sys.argv[1]), pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(5)
+    rows = []
+    for i in range(300):
+        text = " ".join(rng.choice(["alpha", "beta", "größe", "你好", "\"quote\"", "line\nbreak"]) for _ in range(i % 23))
+        rows.append({"text": text if i % 17 else None, "source": ["web", "books"][i % 2], "n": i * 7919 - 1000000,
+                     "small": i % 5, "score": None if i % 11 == 0 else i / 8, "flag": i % 3 == 0})
+    with open(folder / "rows.jsonl", "w", encoding="utf-8") as out:
+        out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    duck.run(f"CREATE TABLE t AS SELECT text, source, n::BIGINT AS n, small::INTEGER AS small, score::DOUBLE AS score, "
+             f"flag FROM read_json('{folder}/rows.jsonl', columns={{text:'VARCHAR', source:'VARCHAR', n:'BIGINT', "
+             "small:'INTEGER', score:'DOUBLE', flag:'BOOLEAN'})")
+    for codec in ["uncompressed", "snappy", "gzip", "zstd", "lz4_raw"]:
+        duck.run(f"COPY t TO '{folder}/{codec}.parquet' (FORMAT parquet, CODEC '{codec}')")
+    duck.run(f"COPY t TO '{folder}/v2.parquet' (FORMAT parquet, CODEC 'zstd', PARQUET_VERSION 'V2')")
+    duck.run(f"COPY t TO '{folder}/v2-delta.parquet' (FORMAT parquet, CODEC 'zstd', PARQUET_VERSION 'V2', "
+             "DICTIONARY_SIZE_LIMIT 1)")
+    duck.run(f"COPY (SELECT i::INTEGER AS i FROM range(5000) r(i)) TO '{folder}/groups.parquet' "
+             "(FORMAT parquet, CODEC 'zstd', ROW_GROUP_SIZE 2048)")
+    duck.run(f"COPY t TO '{folder}/brotli.parquet' (FORMAT parquet, CODEC 'brotli')")
+    duck.run(f"COPY (SELECT source, [n, n+1] AS list, {{'a': n}} AS s FROM t LIMIT 3) TO '{folder}/nested.parquet' "
+             "(FORMAT parquet)")
+
+
+if __name__ == "__main__":
+    main()
