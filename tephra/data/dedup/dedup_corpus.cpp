@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/data/dedup/dedup_corpus.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "tephra/base/error.h"
+#include "tephra/base/parallel.h"
+#include "tephra/base/text.h"
+#include "tephra/data/corpus/json_text.h"
+#include "tephra/data/dedup/cluster_members.h"
+#include "tephra/data/dedup/signature_files.h"
+#include "tephra/data/json_line.h"
+
+namespace tephra {
+namespace {
+
+constexpr const char* kWorkFolder = ".dedup";
+constexpr int64_t kClusterGrain = 16;
+
+// Sources by number, in the order of their names.
+struct Sources {
+  std::vector<std::string> names;
+  std::vector<uint32_t> of_file;
+
+  explicit Sources(std::span<const CorpusFile> files) {
+    for (const CorpusFile& file : files) {
+      if (names.empty() || names.back() != file.source) names.push_back(file.source);
+      of_file.push_back(static_cast<uint32_t>(names.size() - 1));
+    }
+  }
+
+  size_t index(const std::string& name, const char* flag) const {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      const std::optional<std::string> close = nearest(name, names);
+      throw Error(Fault::usage, format("{}: the inputs have no source '{}'", flag, name),
+                  close ? format("did you mean {}?", *close) : "");
+    }
+    return static_cast<size_t>(found - names.begin());
+  }
+};
+
+SurvivorRules survivor_rules(const DedupOptions& options, const Sources& sources) {
+  SurvivorRules rules;
+  rules.keep = options.keep;
+  rules.across_sources = options.across_sources;
+  rules.verify = options.verify;
+  rules.similarity = options.similarity.value_or(options.preset.similarity);
+  const auto last = static_cast<uint32_t>(options.rank.size()) + 1;
+  rules.rank.assign(sources.names.size(), last);
+  rules.untouched.assign(sources.names.size(), false);
+  for (size_t i = 0; i < options.rank.size(); ++i) {
+    rules.rank[sources.index(options.rank[i], "--rank")] = static_cast<uint32_t>(i) + 1;
+  }
+  for (const std::string& name : options.references) {
+    const size_t source = sources.index(name, "--reference");
+    rules.rank[source] = 0;
+    rules.untouched[source] = true;
+  }
+  return rules;
+}
+
+// What the clusters came to.
+struct Resolved {
+  std::vector<Removal> removals;  // in the order of documents
+  Tally tally{0};
+};
+
+// Where members lie, cluster by cluster.
+std::vector<uint32_t> by_cluster(std::span<const ClusterMember> members) {
+  std::vector<uint32_t> order(members.size());
+  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return members[a].cluster < members[b].cluster; });
+  return order;
+}
+
+void add_cluster(Resolved& all, const ClusterResult& one, size_t size) {
+  all.removals.insert(all.removals.end(), one.removals.begin(), one.removals.end());
+  const size_t low = std::bit_floor(size);
+  all.tally.count("clusters");
+  all.tally.count(format("cluster_sizes.{}-{}", low, 2 * low - 1));
+  all.tally.count("compared", one.compared);
+  all.tally.count("refused", one.refused);
+  all.tally.count("unchecked", one.unchecked);
+}
+
+Resolved resolve(std::span<const ClusterMember> members, const SurvivorRules& rules,
+                 const ShingleSets* sets) {
+  const std::vector<uint32_t> order = by_cluster(members);
+  std::vector<size_t> begin;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i == 0 || members[order[i]].cluster != members[order[i - 1]].cluster) begin.push_back(i);
+  }
+  const size_t clusters = begin.size();
+  begin.push_back(order.size());
+  std::vector<ClusterResult> results(clusters);
+  parallel_for(static_cast<int64_t>(clusters), kClusterGrain, [&](int64_t first, int64_t last) {
+    std::vector<Member> list;
+    for (auto c = static_cast<size_t>(first); c < static_cast<size_t>(last); ++c) {
+      list.clear();
+      for (size_t i = begin[c]; i < begin[c + 1]; ++i) list.push_back(members[order[i]].member);
+      results[c] = resolve_cluster(list, rules, [&](size_t a, size_t b) {
+        return set_similarity((*sets)[order[begin[c] + a]], (*sets)[order[begin[c] + b]],
+                              kSetLimit);
+      });
+    }
+  });
+  Resolved all;
+  for (size_t c = 0; c < clusters; ++c) add_cluster(all, results[c], begin[c + 1] - begin[c]);
+  std::sort(all.removals.begin(), all.removals.end(),
+            [](const Removal& a, const Removal& b) { return a.document < b.document; });
+  all.tally.count("members", static_cast<int64_t>(members.size()));
+  all.tally.count("removed", static_cast<int64_t>(all.removals.size()));
+  return all;
+}
+
+// Counts by source, and stops when one loses nearly everything: a sign of boilerplate or a bug.
+void check_losses(Resolved& resolved, const SignatureFiles& signatures, const Sources& sources,
+                  const DedupOptions& options, const Tally& documents) {
+  for (const Removal& removal : resolved.removals) {
+    const std::string& from = sources.names[sources.of_file[signatures.file_of(removal.document)]];
+    const std::string& of = sources.names[sources.of_file[signatures.file_of(removal.survivor)]];
+    resolved.tally.count("source." + from + ".removed");
+    resolved.tally.count("removed_of." + from + "." + of);
+  }
+  for (const std::string& name : sources.names) {
+    const auto removed = static_cast<double>(resolved.tally["source." + name + ".removed"]);
+    const auto all = static_cast<double>(documents["source." + name + ".documents"]);
+    if (removed <= options.max_source_loss * all) continue;
+    throw Error(Fault::data,
+                format("source {} would lose {:.1f} % of its documents, more than the {:.1f} % of "
+                       "--max-loss",
+                       name, 100 * removed / all, 100 * options.max_source_loss),
+                "look at the clusters with a higher --similarity, or allow it with --max-loss 1");
+  }
+}
+
+struct WriterInput {
+  std::span<const CorpusFile> files;
+  std::span<const ClusterMember> members;
+  std::span<const Removal> removals;
+  std::string text_field;
+  std::vector<bool> skip_file;  // of a reference
+  bool has_bad = false;         // lines that could not be signed, which must stay out
+};
+
+class DedupWriter {
+ public:
+  explicit DedupWriter(WriterInput input) : in_(std::move(input)) {}
+
+  void work(const Piece& piece, PieceResult& result) const {
+    if (in_.skip_file[piece.file_index]) return;
+    const std::span<const ClusterMember> of_file = members_of(in_.members, piece.file_index);
+    JsonLine parser;
+    for (const Line& line : piece.lines) {
+      if (in_.has_bad && !readable(piece, line, parser)) continue;
+      const ClusterMember* member = find_row(of_file, line.row);
+      const Removal* removal = member ? find(member->member.document) : nullptr;
+      if (removal == nullptr) {
+        keep(piece, line, result);
+      } else {
+        remove(piece, line, *removal, parser, result);
+      }
+    }
+  }
+
+ private:
+  bool readable(const Piece& piece, const Line& line, JsonLine& parser) const {
+    try {
+      parser.padded_string_field(piece.window.text(line), in_.text_field);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  const Removal* find(uint32_t document) const {
+    const auto found =
+        std::lower_bound(in_.removals.begin(), in_.removals.end(), document,
+                         [](const Removal& removal, uint32_t d) { return removal.document < d; });
+    return found != in_.removals.end() && found->document == document ? &*found : nullptr;
+  }
+
+  std::string place(uint32_t document) const {
+    const auto found = std::lower_bound(
+        in_.members.begin(), in_.members.end(), document,
+        [](const ClusterMember& member, uint32_t d) { return member.member.document < d; });
+    return in_.files[found->file].title() + Piece::format_row(found->row);
+  }
+
+  // Copied without parsing: it was parsed when it was signed.
+  static void keep(const Piece& piece, const Line& line, PieceResult& result) {
+    const std::string_view object = trim(piece.window.text(line));
+    if (object.find(std::string("\"") + kIdField + "\"") == std::string_view::npos) {
+      std::string id;
+      append_json_string(id, piece.id(line));
+      append_with_field(result.streams[0], object, kIdField, id);
+    } else {
+      result.streams[0] += object;
+    }
+    result.streams[0] += '\n';
+    result.tally.count("kept");
+  }
+
+  void remove(const Piece& piece, const Line& line, const Removal& removal, JsonLine& parser,
+              PieceResult& result) const {
+    const std::string_view text =
+        parser.padded_string_field(piece.window.text(line), in_.text_field);
+    const std::string id(parser.find_string(kIdField).value_or(piece.id(line)));
+    std::string& out = result.streams[1];
+    out += "{\"id\":";
+    append_json_string(out, id);
+    out += ",\"place\":";
+    append_json_string(out, piece.id(line));
+    out += ",\"kept\":";
+    append_json_string(out, place(removal.survivor));
+    out += ",\"cluster\":";
+    append_json_string(out, place(removal.cluster));
+    out += format(",\"similarity\":{:.4f}}}\n", removal.similarity);
+    result.tally.count("removed_bytes", static_cast<int64_t>(text.size()));
+    result.tally.sample("removed", id + " (kept: " + place(removal.survivor) + ")", text);
+  }
+
+  WriterInput in_;
+};
+
+std::string settings_text(const DedupOptions& o, const StageSettings& stage) {
+  std::string text = format(
+      "dedup {} {}x{} field={} score={} keep={} across={} verify={} similarity={} level={} "
+      "samples={} skip={} max={}",
+      o.preset.name, o.preset.bands, o.preset.rows, o.text_field, o.score_field,
+      static_cast<int>(o.keep), o.across_sources, o.verify,
+      o.similarity.value_or(o.preset.similarity), stage.level, stage.samples,
+      stage.on_error == OnError::skip, stage.max_line_bytes);
+  for (const std::string& name : o.rank) text += " rank=" + name;
+  for (const std::string& name : o.references) text += " reference=" + name;
+  return text;
+}
+
+Json report_json(const DedupOptions& o, const Tally& tally) {
+  Json report;
+  report["stage"] = "dedup";
+  report["preset"] = o.preset.name;
+  report["bands"] = o.preset.bands;
+  report["rows"] = o.preset.rows;
+  report["verified"] = o.verify;
+  report["similarity"] = o.similarity.value_or(o.preset.similarity);
+  const Json json = tally.to_json();
+  for (const auto& [key, value] : json.object()) report[key] = value;
+  return report;
+}
+
+}  // namespace
+
+StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& options,
+                      StageSettings stage) {
+  const Sources sources(files);
+  const SurvivorRules rules = survivor_rules(options, sources);
+  StageSettings work = stage;
+  work.out = stage.out / kWorkFolder / "signatures";
+  const StageRun signed_run =
+      write_signatures(files, options.preset, {options.text_field, options.score_field}, work);
+  if (!signed_run.complete) return signed_run;
+
+  const SignatureFiles signatures(files, work.out, options.preset.bands);
+  std::vector<ClusterMember> members;
+  {
+    UnionFind sets = signatures.clusters(options.memory_bytes);
+    members = find_members(signatures, sets, sources.of_file);
+  }
+  // What could not be read was counted, or stopped the run, when it was signed.
+  stage.on_error = OnError::skip;
+  work.on_error = OnError::skip;
+  work.out = stage.out / kWorkFolder / "sets";
+  std::optional<ShingleSets> sets;
+  if (options.verify && !members.empty()) {
+    StageRun compared =
+        write_shingle_sets(files, members, options.preset, options.text_field, work);
+    if (!compared.complete) return compared;
+    sets.emplace(files, members, work.out);
+  }
+  Resolved resolved = resolve(members, rules, sets ? &*sets : nullptr);
+  check_losses(resolved, signatures, sources, options, signed_run.tally);
+
+  stage.what = "write";
+  stage.streams = {{kDocumentsFolder}, {"removed"}};
+  stage.settings = settings_text(options, stage);
+  std::vector<bool> skip_file;
+  for (const uint32_t source : sources.of_file) skip_file.push_back(rules.untouched[source]);
+  const DedupWriter writer({files, members, resolved.removals, options.text_field, skip_file,
+                            signed_run.tally[counted::kBad] > 0});
+  StageRun written = run_stage(
+      files, stage, [&](const Piece& piece, PieceResult& result) { writer.work(piece, result); });
+  if (!written.complete) return written;
+  Tally tally = signed_run.tally;
+  tally.add(resolved.tally);
+  for (const char* name : {"kept", "removed_bytes"}) tally.count(name, written.tally[name]);
+  for (const auto& [kind, list] : written.tally.samples()) {
+    for (const Tally::Sample& sample : list) tally.sample(kind, sample.id, sample.text);
+  }
+  written.tally = tally;
+  write_file(stage.out / kReportFile, report_json(options, tally).dump(2) + "\n");
+  std::filesystem::remove_all(stage.out / kWorkFolder);
+  for (const std::string& name : options.references) {
+    for (const StageStream& stream : stage.streams) {
+      std::filesystem::remove_all(stage.out / stream.folder / name);
+    }
+  }
+  finish_stage(stage.out);
+  return written;
+}
+
+}  // namespace tephra

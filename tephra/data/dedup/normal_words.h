@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts made alike before they are compared: lower case, no punctuation, single spaces. Words lie
+// one after another with a space between, so n words in a row are one piece of the buffer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tephra {
+
+enum class Normalization {
+  zyda1,    // ASCII punctuation is deleted
+  fineweb,  // punctuation becomes space, numbers 0, and accents go (NFD without marks)
+};
+
+class NormalWords {
+ public:
+  // Characters of scripts without spaces become words of their own.
+  void set(std::string_view text, Normalization normalization);
+
+  size_t size() const { return starts_.size(); }
+  std::string_view text() const { return std::string_view(text_).substr(0, size_); }
+  // Words [first, first + count), joined by spaces.
+  std::string_view words(size_t first, size_t count) const {
+    const size_t end = first + count < starts_.size() ? starts_[first + count] - 1 : size_;
+    return std::string_view(text_).substr(starts_[first], end - starts_[first]);
+  }
+
+ private:
+  void put_ascii(std::string_view text, size_t& i, Normalization normalization);
+  void put_wide(uint32_t code_point, Normalization normalization);
+  void put_number();
+  void begin_word();
+
+  std::string text_;
+  std::string decomposed_;
+  std::vector<uint32_t> starts_;
+  size_t size_ = 0;     // of text_ that is used
+  bool gap_ = true;     // the next character begins a word
+  bool digit_ = false;  // the last one was a digit
+};
+
+}  // namespace tephra

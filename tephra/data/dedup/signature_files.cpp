@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/data/dedup/signature_files.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tephra/base/error.h"
+#include "tephra/base/progress.h"
+#include "tephra/base/signals.h"
+#include "tephra/data/json_line.h"
+
+namespace tephra {
+namespace {
+
+constexpr const char* kRecords = "records";
+constexpr const char* kBands = "bands";
+constexpr const char* kEnding = ".bin";
+constexpr size_t kReadBytes = size_t{4} << 20;
+
+Path file_path(const Path& folder, const char* kind, const CorpusFile& file) {
+  return folder / kind / (file.title() + kEnding);
+}
+
+template <class T>
+void append_bytes(std::string& out, std::span<const T> values) {
+  out.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+}
+
+class PieceSigner {
+ public:
+  PieceSigner(const SignaturePreset& preset, const SignatureFields& fields)
+      : fields_(fields), signer_(preset), keys_(static_cast<size_t>(preset.bands)) {}
+
+  void work(const Piece& piece, PieceResult& result) {
+    for (const Line& line : piece.lines) {
+      try {
+        sign(piece, line, result);
+      } catch (const Error& error) {
+        if (error.fault() != Fault::data) throw;
+        result.bad(piece, line, error.what());
+      }
+    }
+  }
+
+ private:
+  void sign(const Piece& piece, const Line& line, PieceResult& result) {
+    const std::string_view text =
+        parser_.padded_string_field(piece.window.text(line), fields_.text);
+    require_data(line.row <= UINT32_MAX, "expected at most 2^32 lines in a file");
+    DocumentRecord record;
+    record.row = static_cast<uint32_t>(line.row);
+    record.bytes = static_cast<uint32_t>(text.size());
+    record.score = static_cast<float>(parser_.find_number(fields_.score).value_or(0));
+    record.is_short = signer_.band_keys(text, keys_) ? 0 : 1;
+    append_bytes(result.streams[0], std::span<const DocumentRecord>(&record, 1));
+    append_bytes(result.streams[1], std::span<const uint64_t>(keys_));
+    result.tally.count(counted::kDocuments);
+    result.tally.count(counted::kTextBytes, static_cast<int64_t>(text.size()));
+    result.tally.count("source." + piece.file.source + ".documents");
+    if (record.is_short) result.tally.count("short_documents");
+  }
+
+  const SignatureFields& fields_;
+  Signer signer_;
+  std::vector<uint64_t> keys_;
+  JsonLine parser_;
+};
+
+}  // namespace
+
+StageRun write_signatures(std::span<const CorpusFile> files, const SignaturePreset& preset,
+                          const SignatureFields& fields, StageSettings settings) {
+  settings.what = "signatures";
+  settings.inner = true;
+  settings.streams = {{kRecords, kEnding, false}, {kBands, kEnding, false}};
+  settings.settings = format("signatures {} {}x{} {} {}", preset.name, preset.bands, preset.rows,
+                             fields.text, fields.score);
+  return run_stage(files, settings, [&](const Piece& piece, PieceResult& result) {
+    PieceSigner(preset, fields).work(piece, result);
+  });
+}
+
+SignatureFiles::SignatureFiles(std::span<const CorpusFile> files, const Path& folder, int64_t bands)
+    : files_(files), folder_(folder), bands_(bands), first_(1, 0) {
+  for (const CorpusFile& file : files) {
+    const std::uintmax_t bytes = std::filesystem::file_size(file_path(folder, kRecords, file));
+    first_.push_back(first_.back() + bytes / sizeof(DocumentRecord));
+  }
+  require_data(documents() < UINT32_MAX, "expected fewer than 2^32 documents, got {}", documents());
+}
+
+size_t SignatureFiles::file_of(uint32_t document) const {
+  return static_cast<size_t>(std::upper_bound(first_.begin(), first_.end(), document) -
+                             first_.begin()) -
+         1;
+}
+
+std::vector<DocumentRecord> SignatureFiles::records(size_t file) const {
+  const FileReader reader(file_path(folder_, kRecords, files_[file]));
+  std::vector<DocumentRecord> records(first_[file + 1] - first_[file]);
+  reader.read(0, std::as_writable_bytes(std::span(records)));
+  return records;
+}
+
+void SignatureFiles::read_bands(int64_t first_band, std::span<std::vector<BandRecord>> out,
+                                uint64_t part, uint64_t parts) const {
+  const auto bands = static_cast<size_t>(bands_);
+  const uint64_t width = parts == 1 ? 0 : UINT64_MAX / parts + 1;
+  std::vector<uint64_t> keys;
+  for (size_t file = 0; file < files_.size(); ++file) {
+    const FileReader reader(file_path(folder_, kBands, files_[file]));
+    const size_t documents = first_[file + 1] - first_[file];
+    const size_t step = std::max<size_t>(1, kReadBytes / (8 * bands));
+    for (size_t begin = 0; begin < documents; begin += step) {
+      const size_t count = std::min(step, documents - begin);
+      keys.resize(count * bands);
+      reader.read(static_cast<int64_t>(begin * bands * 8), std::as_writable_bytes(std::span(keys)));
+      for (size_t i = 0; i < count; ++i) {
+        const auto document = static_cast<uint32_t>(first_[file] + begin + i);
+        for (size_t b = 0; b < out.size(); ++b) {
+          const uint64_t key = keys[i * bands + static_cast<size_t>(first_band) + b];
+          if (parts == 1 || key / width == part) out[b].push_back({key, document});
+        }
+      }
+    }
+  }
+}
+
+UnionFind SignatureFiles::clusters(int64_t memory_bytes) const {
+  UnionFind sets(documents());
+  const auto total = std::max<int64_t>(1, static_cast<int64_t>(documents()));
+  const int64_t each = 2 * static_cast<int64_t>(sizeof(BandRecord));  // two buffers
+  const int64_t room = std::max(memory_bytes, int64_t{1} << 10);
+  const int64_t fitting = std::max<int64_t>(0, room / (total * each));
+  // Beside the bands that are kept, the join needs a second buffer of one.
+  const int64_t at_once = std::clamp<int64_t>(2 * fitting - 1, 1, bands_);
+  const auto parts = static_cast<uint64_t>(fitting > 0 ? 1 : total * each / room + 1);
+  Progress progress("clusters", bands_ * static_cast<int64_t>(parts), "bands");
+  BandJoin join;
+  for (int64_t band = 0; band < bands_; band += at_once) {
+    for (uint64_t part = 0; part < parts; ++part) {
+      std::vector<std::vector<BandRecord>> records(
+          static_cast<size_t>(std::min(at_once, bands_ - band)));
+      for (auto& list : records) list.reserve(documents() / parts + documents() / parts / 8 + 16);
+      read_bands(band, records, part, parts);
+      for (std::vector<BandRecord>& list : records) {
+        join.join(list, sets);
+        list = {};
+        progress.add(1);
+        stop_if_interrupted();
+      }
+    }
+  }
+  return sets;
+}
+
+}  // namespace tephra

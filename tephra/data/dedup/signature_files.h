@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Signatures of a corpus on disk: of each file, a record of each document and its band keys, in the
+// order of the file. Documents are numbered through all files.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tephra/data/corpus/corpus_files.h"
+#include "tephra/data/corpus/stage.h"
+#include "tephra/data/dedup/band_join.h"
+#include "tephra/data/dedup/signer.h"
+
+namespace tephra {
+
+struct DocumentRecord {
+  uint32_t row = 0;  // in its file, from 1
+  uint32_t bytes = 0;
+  float score = 0;
+  uint32_t is_short = 0;  // fewer words than a shingle
+};
+static_assert(sizeof(DocumentRecord) == 16);
+
+// Where the fields of a document are.
+struct SignatureFields {
+  std::string text;
+  std::string score;
+};
+
+// Writes them, to folders of settings.out.
+StageRun write_signatures(std::span<const CorpusFile> files, const SignaturePreset& preset,
+                          const SignatureFields& fields, StageSettings settings);
+
+class SignatureFiles {
+ public:
+  SignatureFiles(std::span<const CorpusFile> files, const Path& folder, int64_t bands);
+
+  size_t documents() const { return first_.back(); }
+  // Of the documents of a file: [first(file), first(file + 1)).
+  uint32_t first(size_t file) const { return static_cast<uint32_t>(first_[file]); }
+  size_t file_of(uint32_t document) const;
+  std::vector<DocumentRecord> records(size_t file) const;
+
+  // Documents that share a band, joined. At most about `memory_bytes` are used beside the sets'
+  // four bytes a document: fewer bands at a time, then ranges of keys.
+  UnionFind clusters(int64_t memory_bytes) const;
+
+ private:
+  // Keys of the bands [first_band, first_band + out.size()) in range `part` of `parts`.
+  void read_bands(int64_t first_band, std::span<std::vector<BandRecord>> out, uint64_t part,
+                  uint64_t parts) const;
+
+  std::span<const CorpusFile> files_;
+  Path folder_;
+  int64_t bands_;
+  std::vector<size_t> first_;
+};
+
+}  // namespace tephra
