@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/data/classify/classify_corpus.h"
+
+#include <algorithm>
+
+#include "tephra/base/error.h"
+#include "tephra/base/text.h"
+#include "tephra/data/corpus/document_work.h"
+#include "tephra/data/corpus/json_text.h"
+
+namespace tephra {
+namespace {
+
+void check_labels(const FastTextModel& model, const ClassifyOptions& options) {
+  for (const std::string& label : options.keep) {
+    const auto& labels = model.labels();
+    if (std::find(labels.begin(), labels.end(), label) != labels.end()) continue;
+    const std::optional<std::string> close = nearest(label, labels);
+    throw Error(Fault::usage, format("--keep: the model has no label '{}'", label),
+                close ? format("did you mean {}?", *close) : "");
+  }
+}
+
+// From the first character boundary at or after `begin`.
+std::string_view stretch(std::string_view text, size_t begin, size_t size) {
+  const auto continues = [&](size_t i) {
+    return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+  };
+  while (continues(begin)) ++begin;
+  size_t end = std::min(text.size(), begin + size);
+  while (continues(end)) --end;
+  return text.substr(begin, end > begin ? end - begin : 0);
+}
+
+}  // namespace
+
+std::string sampled_text(std::string_view text, int64_t bytes) {
+  if (bytes <= 0 || static_cast<int64_t>(text.size()) <= bytes) return std::string(text);
+  const auto part = static_cast<size_t>(bytes) / 3;
+  std::string out(stretch(text, 0, part));
+  out += ' ';
+  out += stretch(text, text.size() / 2 - part / 2, part);
+  out += ' ';
+  out += stretch(text, text.size() - part, part);
+  return out;
+}
+
+StageRun classify_corpus(std::span<const CorpusFile> files, const FastTextModel& model,
+                         const ClassifyOptions& options, StageSettings stage) {
+  check_labels(model, options);
+  stage.what = "classify";
+  stage.streams = {{kDocumentsFolder}};
+  stage.settings = format("classify {} {} {} {} {} labels={}", options.text_field, options.name,
+                          options.least, options.sample_bytes, stage.level, model.labels().size());
+  for (const std::string& label : options.keep) stage.settings += " keep=" + label;
+  const auto work = [&](const Piece& piece, PieceResult& result) {
+    FastTextModel::Scratch scratch;
+    each_document(piece, options.text_field, result, [&](const Document& document) {
+      const FastTextModel::Prediction best =
+          model.predict(sampled_text(document.text, options.sample_bytes), scratch);
+      const std::string& label = model.labels()[best.label];
+      result.tally.count("label." + label);
+      result.tally.sample(label, document.id, document.text);
+      const bool wanted =
+          options.keep.empty() ||
+          std::find(options.keep.begin(), options.keep.end(), label) != options.keep.end();
+      if (!wanted || best.probability < options.least) {
+        result.tally.count("dropped");
+        return;
+      }
+      result.tally.count("kept");
+      std::string name, line;
+      append_json_string(name, label);
+      append_document(line, document, options.name, name);
+      line.pop_back();
+      append_with_field(result.streams[0], line, options.name + "_score",
+                        format("{:.4f}", best.probability));
+      result.streams[0] += '\n';
+    });
+  };
+  return run_reported(files, stage, work);
+}
+
+}  // namespace tephra

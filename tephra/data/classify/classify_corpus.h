@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gives documents a label by a classifier, and keeps those of wanted ones.
+#pragma once
+
+#include "tephra/data/classify/fasttext_model.h"
+#include "tephra/data/corpus/stage.h"
+
+namespace tephra {
+
+struct ClassifyOptions {
+  std::string text_field = "text";
+  std::string name = "label";     // fields NAME and NAME_score are added
+  std::vector<std::string> keep;  // labels; empty: all
+  double least = 0;               // probability of the wanted label
+  int64_t sample_bytes = 2048;    // looked at: from the beginning, middle and end; 0: all
+};
+
+// At most `bytes`: three stretches, cut at characters.
+std::string sampled_text(std::string_view text, int64_t bytes);
+
+StageRun classify_corpus(std::span<const CorpusFile> files, const FastTextModel& model,
+                         const ClassifyOptions& options, StageSettings stage);
+
+}  // namespace tephra

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole stages on small corpora: filter, decontaminate, mix, stats and its page.
+#include <gtest/gtest.h>
+
+#include "tephra/base/json.h"
+#include "tephra/data/classify/classify_corpus.h"
+#include "tephra/data/classify/fasttext_train.h"
+#include "tephra/data/corpus/corpus_files.h"
+#include "tephra/data/decontaminate/decontaminate_corpus.h"
+#include "tephra/data/dedup/line_dedup.h"
+#include "tephra/data/filter/filter_corpus.h"
+#include "tephra/data/line_reader.h"
+#include "tephra/data/mix/mix_corpus.h"
+#include "tephra/data/pipeline/pipeline.h"
+#include "tephra/data/stats/stats_corpus.h"
+#include "tephra/data/stats/stats_page.h"
+#include "tests/support/error_of.h"
+#include "tests/support/scratch.h"
+
+namespace tephra {
+namespace {
+
+struct StageCorpus {
+  Scratch scratch;
+  std::vector<std::string> inputs;
+
+  void add(const std::string& source, const std::string& lines) {
+    std::filesystem::create_directories(scratch / source);
+    write_file(scratch / source / "a.jsonl", lines);
+    inputs.push_back((scratch / source).string());
+  }
+  std::vector<CorpusFile> files() const { return corpus_files(inputs); }
+  StageSettings stage(const std::string& out) const {
+    StageSettings settings;
+    settings.out = scratch / out;
+    return settings;
+  }
+  std::string read(const std::string& name) const {
+    return read_decompressed(scratch / name, 1 << 24);
+  }
+};
+
+std::string document(const std::string& text) {
+  Json json;
+  json["url"] = "u";
+  json["text"] = text;
+  return json.dump() + "\n";
+}
+
+const std::string kProse =
+    "A paragraph about nothing in particular, long enough to be kept by every rule that looks at "
+    "length, and with words of the usual kind.";
+
+TEST(FilterCorpus, KeepsFieldsAddsIdsAndTellsWhyOthersWent) {
+  StageCorpus corpus;
+  corpus.add("web", document(kProse) + document("short") + document(kProse + std::string(12, '-')));
+  FilterOptions options;
+  options.keep_dropped = true;
+  const StageRun run = filter_corpus(corpus.files(), options, corpus.stage("out"));
+  EXPECT_EQ(run.tally["kept"], 2);
+  EXPECT_EQ(run.tally["dropped_only_by.zyda1.length_min"], 1);
+  const std::string kept = corpus.read("out/documents/web/a.jsonl.zst");
+  EXPECT_EQ(kept, "{\"url\":\"u\",\"text\":\"" + kProse +
+                      "\",\"tephra_id\":\"web/a:1\"}\n{\"url\":\"u\",\"text\":\"" + kProse +
+                      "-\",\"tephra_id\":\"web/a:3\"}\n");
+  const std::string values = corpus.read("out/values/web/a.jsonl.zst");
+  EXPECT_NE(values.find(R"({"id":"web/a:2","dropped_by":["zyda1.length_min"],"zyda1.length":5,)"),
+            std::string::npos)
+      << values;
+  const std::string dropped = corpus.read("out/dropped/web/a.jsonl.zst");
+  EXPECT_NE(dropped.find(R"("tephra_dropped_by":["zyda1.length_min"]})"), std::string::npos);
+  // The ids of the first stage stay.
+  const std::vector<std::string> next = {(corpus.scratch / "out").string()};
+  filter_corpus(corpus_files(next), {}, corpus.stage("out2"));
+  EXPECT_EQ(corpus.read("out2/documents/web/a.jsonl.zst"), kept);
+}
+
+TEST(FilterCorpus, CountsBadDocuments) {
+  StageCorpus corpus;
+  corpus.add("web", document(kProse) + "{broken\n{\"text\":7}\n{\"text\":\"\xff\"}\n[]\n");
+  StageSettings stage = corpus.stage("out");
+  EXPECT_EQ(error_of([&] { filter_corpus(corpus.files(), {}, stage); }).fault(), Fault::data);
+  stage = corpus.stage("out2");
+  stage.on_error = OnError::skip;
+  const StageRun run = filter_corpus(corpus.files(), {}, stage);
+  EXPECT_EQ(run.tally[counted::kBad], 4);
+  EXPECT_EQ(run.tally["kept"], 1);
+}
+
+TEST(FilterCorpus, SurvivesAMillionRepeats) {
+  StageCorpus corpus;
+  for (const char* part : {"a", "a.", "1.", "a@", "- ", "\n", "www", "\xc3\xa9"}) {
+    std::string text;
+    while (text.size() < 1'000'000) text += part;
+    corpus.add("s" + std::to_string(corpus.inputs.size()), document(text));
+  }
+  FilterOptions options;
+  options.choice.presets = {"zyda1", "c4", "gopher", "fineweb"};
+  EXPECT_EQ(filter_corpus(corpus.files(), options, corpus.stage("out")).tally["dropped"], 8);
+}
+
+TEST(Decontaminate, NamesTheTaskAndTheWords) {
+  StageCorpus corpus;
+  const std::string question =
+      "If a train leaves the station at noon and goes sixty miles in an hour, when is it there?";
+  corpus.add("web", document("Nothing to see here, really, move along now please and thank you.") +
+                        document("Quiz! " + question + " Answer below.") +
+                        document("What is two plus two minus one times three?"));
+  write_file(corpus.scratch / "quiz.jsonl",
+             "{\"question\":\"" + question +
+                 "\",\"n\":3}\n{\"q\":[\"What is two plus two minus one "
+                 "times three\"]}\n{\"q\":\"too short\"}\n");
+  const std::vector<std::string> tasks = {"quiz=" + (corpus.scratch / "quiz.jsonl").string()};
+  const TaskIndex index(tasks, 13, 8);
+  EXPECT_EQ(index.skipped(), 1);
+  const StageRun run = decontaminate_corpus(corpus.files(), index, "text", corpus.stage("out"));
+  EXPECT_EQ(run.tally["kept"], 1);
+  EXPECT_EQ(run.tally["contaminated_by.quiz"], 2);
+  EXPECT_NE(corpus.read("out/removed/web/a.jsonl.zst")
+                .find(R"({"id":"web/a:2","task":"quiz","words":"if a)"),
+            std::string::npos);
+  EXPECT_EQ(error_of([&] { TaskIndex(tasks, 3, 4); }).fault(), Fault::usage);
+}
+
+TEST(Mix, GivesEachSourceItsShare) {
+  StageCorpus corpus;
+  std::string web, books;
+  for (int i = 0; i < 3000; ++i) web += document("web " + std::to_string(10000 + i));
+  for (int i = 0; i < 1000; ++i) books += document("book" + std::to_string(10000 + i));
+  corpus.add("web", web);
+  corpus.add("books", books);
+  MixOptions options;
+  options.weights = {{"web", 1}, {"books", 1}};
+  const StageRun even = mix_corpus(corpus.files(), options, corpus.stage("even"));
+  EXPECT_EQ(even.tally["source.books.kept"], 1000);
+  EXPECT_NEAR(static_cast<double>(even.tally["source.web.kept"]), 1000, 80);
+  options.weights = {{"web", 0}, {"books", 1}};
+  options.bytes = 22500;  // two and a half times
+  const StageRun twice = mix_corpus(corpus.files(), options, corpus.stage("twice"));
+  EXPECT_EQ(twice.tally["source.web.kept"], 0);
+  EXPECT_NEAR(static_cast<double>(twice.tally["source.books.kept"]), 2500, 60);
+  options.max_repeats = 2;
+  EXPECT_EQ(error_of([&] { mix_corpus(corpus.files(), options, corpus.stage("more")); }).fault(),
+            Fault::usage);
+  options.weights = {{"web", 1}};
+  EXPECT_NE(std::string(
+                error_of([&] { mix_corpus(corpus.files(), options, corpus.stage("none")); }).what())
+                .find("source books has none"),
+            std::string::npos);
+}
+
+std::vector<LabelledText> labelled(int count) {
+  std::vector<LabelledText> texts;
+  for (int i = 0; i < count; ++i) {
+    const std::string n = std::to_string(i % 37);
+    texts.push_back({"good", "the essay number " + n + " argues with care about " + n});
+    texts.push_back({"junk", "buy cheap " + n + " now click here offer " + n + " free"});
+  }
+  return texts;
+}
+
+TEST(FastText, LearnsWritesReadsAndPredictsTheSame) {
+  const std::vector<LabelledText> texts = labelled(200);
+  FastTextTraining how;
+  how.buckets = 1000;
+  const FastTextModel model = train_fasttext(texts, how);
+  EXPECT_EQ(accuracy(model, texts), 1.0);
+  const Scratch scratch;
+  model.save(scratch / "m.bin");
+  const FastTextModel back = FastTextModel::load(scratch / "m.bin");
+  EXPECT_EQ(back.input, model.input);
+  EXPECT_EQ(back.labels(), model.labels());
+  back.save(scratch / "again.bin");
+  EXPECT_EQ(read_file(scratch / "again.bin"), read_file(scratch / "m.bin"));
+  FastTextModel::Scratch memory;
+  const auto guess = back.predict("free offer, click now", memory);
+  EXPECT_EQ(back.labels()[guess.label], "junk");
+  EXPECT_GT(guess.probability, 0.6);
+  const std::string whole = read_file(scratch / "m.bin");
+  for (const size_t size : {size_t{0}, size_t{7}, size_t{60}, size_t{300}, whole.size() - 1}) {
+    write_file(scratch / "cut.bin", whole.substr(0, size));
+    EXPECT_EQ(error_of([&] { FastTextModel::load(scratch / "cut.bin"); }).fault(), Fault::data)
+        << size;
+  }
+}
+
+TEST(FastText, TreeOfLabelsIsHuffmans) {
+  const LabelTree tree({9, 5, 3, 1});
+  // 1 and 3 join first, then with 5, then with 9.
+  ASSERT_EQ(tree.nodes.size(), 7u);
+  EXPECT_EQ(tree.nodes[4].left, 3);
+  EXPECT_EQ(tree.nodes[4].right, 2);
+  EXPECT_EQ(tree.nodes[5].left, 4);
+  EXPECT_EQ(tree.nodes[5].right, 1);
+}
+
+TEST(FastText, HashIsTheFormats) {
+  EXPECT_EQ(fasttext_hash(""), 2166136261u);
+  EXPECT_EQ(fasttext_hash("a"), 0xe40c292cu);                           // FNV-1a
+  EXPECT_NE(fasttext_hash("\xe9"), (2166136261u ^ 0xe9u) * 16777619u);  // signed bytes
+}
+
+TEST(Classify, LabelsDocumentsAndKeepsTheWanted) {
+  StageCorpus corpus;
+  corpus.add("web", document("the essay argues with care about it") +
+                        document("click here for a free offer now"));
+  const FastTextModel model = train_fasttext(labelled(200), {});
+  ClassifyOptions options;
+  options.name = "quality";
+  options.keep = {"good"};
+  const StageRun run = classify_corpus(corpus.files(), model, options, corpus.stage("out"));
+  EXPECT_EQ(run.tally["label.junk"], 1);
+  const std::string kept = corpus.read("out/documents/web/a.jsonl.zst");
+  EXPECT_NE(kept.find(R"("quality":"good","quality_score":)"), std::string::npos) << kept;
+  options.keep = {"god"};
+  EXPECT_EQ(
+      error_of([&] { classify_corpus(corpus.files(), model, options, corpus.stage("no")); }).hint(),
+      "did you mean good?");
+}
+
+TEST(Classify, LooksAtBeginningMiddleAndEnd) {
+  const std::string text = std::string(5000, 'a') + "\xe4\xbd\xa0" + std::string(5000, 'b');
+  EXPECT_LE(sampled_text(text, 300).size(), 302u);
+  EXPECT_EQ(sampled_text(text, 300).back(), 'b');
+  EXPECT_EQ(sampled_text(text, 0), text);
+  EXPECT_EQ(sampled_text("short", 300), "short");
+}
+
+TEST(Pipeline, RunsStagesAndGoesOnWhereItWas) {
+  StageCorpus corpus;
+  const std::string other =
+      "Quite another paragraph, also of a decent length, that has little to do with the first one "
+      "but reads well enough for a rule.";
+  corpus.add("web", document(kProse) + document("short") + document(kProse) + document(other));
+  PipelineConfig config;
+  const std::string toml = "inputs = ['" + corpus.inputs[0] + "']\nout = '" +
+                           (corpus.scratch / "out").string() +
+                           "'\n[[stages]]\nkind = 'filter'\n[[stages]]\nkind = 'dedup'\n";
+  ConfigFile::parse(toml, "p.toml").load(config);
+  const PipelineResult result = run_pipeline(config, false);
+  ASSERT_EQ(result.stages.size(), 2u);
+  EXPECT_EQ(result.stages[1].second.find("kept")->integer(), 2);
+  std::filesystem::remove_all(corpus.scratch / "web");  // nothing is read again
+  corpus.add("web", document("x"));
+  EXPECT_EQ(run_pipeline(config, false).stages[1].second.find("kept")->integer(), 2);
+  config.stages[0].thresholds = {"zyda1.length_min=1"};
+  EXPECT_EQ(error_of([&] { run_pipeline(config, false); }).fault(), Fault::usage);
+  config.stages[0].mode = "compat";
+  EXPECT_EQ(run_pipeline(config, true).stages[0].second.find("documents")->integer(), 1);
+}
+
+TEST(LineDedup, KeepsTheFirstOfEqualLines) {
+  StageCorpus corpus;
+  const std::string menu = "Home | About | Contact | Imprint";
+  corpus.add("a", document(menu + "\nFirst page of its own words.\nok") +
+                      document("  " + menu + "\nSecond page of its own words.\nok"));
+  corpus.add("b", document(menu));
+  const StageRun run = dedup_lines(corpus.files(), {}, corpus.stage("out"));
+  EXPECT_EQ(run.tally["removed_pieces"], 2);
+  EXPECT_EQ(run.tally["emptied_documents"], 1);
+  const std::string kept = corpus.read("out/documents/a/a.jsonl.zst");
+  EXPECT_NE(kept.find(menu + "\\nFirst"), std::string::npos) << kept;
+  EXPECT_NE(kept.find(R"("text":"Second page of its own words.\nok")"), std::string::npos) << kept;
+  LineDedupOptions options;
+  options.memory_bytes = 1;
+  options.paragraphs = true;
+  EXPECT_EQ(dedup_lines(corpus.files(), options, corpus.stage("p")).tally["removed_pieces"], 0);
+}
+
+TEST(Stats, CountsBySourceAndDrawsAPage) {
+  StageCorpus corpus;
+  corpus.add("web", document("Two words") + document("<b>你好</b>"));
+  const StageRun run = stats_corpus(corpus.files(), {}, corpus.stage("out"));
+  EXPECT_EQ(run.tally["source.web.documents"], 2);
+  EXPECT_EQ(run.tally["source.web.words"], 2 + 4);
+  EXPECT_EQ(run.tally["source.web.characters"], 9 + 9);
+  const std::string text = read_file(corpus.scratch / "out" / "report.json");
+  const std::string page = stats_page(std::vector<StageReport>{{"out", Json::parse(text, "r")}});
+  EXPECT_NE(page.find("&lt;b>你好"), std::string::npos);
+  EXPECT_EQ(page.find("<b>你"), std::string::npos);
+  EXPECT_NE(page.find("Length of documents: web"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tephra
