@@ -5,6 +5,7 @@
 namespace tephra {
 
 Command bench_memory_command();
+Command bench_data_command();
 Command bench_ops_command();
 Command bench_optimizer_command();
 Command bench_serve_command();
@@ -16,7 +17,15 @@ Command checkpoint_import_command();
 Command checkpoint_inspect_command();
 Command checkpoint_random_command();
 Command checkpoint_verify_command();
+Command data_classify_command();
+Command data_classify_train_command();
+Command data_decontaminate_command();
+Command data_dedup_command();
 Command data_environments_command();
+Command data_filter_command();
+Command data_mix_command();
+Command data_run_command();
+Command data_stats_command();
 Command data_tokenize_command();
 Command doctor_command();
 Command eval_command();
@@ -58,6 +67,14 @@ std::vector<Command> all_commands() {
       grouped("Models", checkpoint_export_command()),
       grouped("Models", checkpoint_random_command()),
       grouped("Training", report_command()),
+      grouped("Data", data_run_command()),
+      grouped("Data", data_filter_command()),
+      grouped("Data", data_dedup_command()),
+      grouped("Data", data_classify_command()),
+      grouped("Data", data_classify_train_command()),
+      grouped("Data", data_decontaminate_command()),
+      grouped("Data", data_mix_command()),
+      grouped("Data", data_stats_command()),
       grouped("Data", data_tokenize_command()),
       grouped("Data", data_environments_command()),
       grouped("Text", tokenizer_encode_command()),
@@ -71,6 +88,7 @@ std::vector<Command> all_commands() {
       grouped("Retrieval", retrieve_index_command()),
       grouped("Retrieval", retrieve_query_command()),
       grouped("This machine", doctor_command()),
+      grouped("This machine", bench_data_command()),
       grouped("This machine", bench_ops_command()),
       grouped("This machine", bench_train_command()),
       grouped("This machine", bench_optimizer_command()),

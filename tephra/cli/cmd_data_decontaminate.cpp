@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// tephra data decontaminate: removes documents that hold text of benchmarks.
+#include "tephra/base/log.h"
+#include "tephra/base/text.h"
+#include "tephra/cli/command.h"
+#include "tephra/cli/data_options.h"
+#include "tephra/cli/output.h"
+#include "tephra/data/decontaminate/decontaminate_corpus.h"
+
+namespace tephra {
+namespace {
+
+struct Options {
+  CorpusOptions corpus;
+  std::vector<std::string> tasks;
+  int64_t words = 13;
+  int64_t least = 8;
+};
+
+void describe(Flags& flags, Options& o) {
+  describe_corpus(flags, o.corpus);
+  flags
+      .add("--task PATH", o.tasks,
+           "a benchmark as [NAME=]PATH: .jsonl (all its strings) or .txt (each line); may be "
+           "repeated")
+      .required();
+  flags.add("--words", o.words, "in a row that make a match").range(1, 1000);
+  flags.add("--least", o.least, "words of a shorter string that is matched as a whole")
+      .range(1, 1000);
+  flags.example("tephra data decontaminate unique --out clean --task gsm8k=gsm8k_test.jsonl");
+}
+
+int run(const Options& o) {
+  const std::vector<CorpusFile> files = corpus_files(o.corpus.inputs);
+  const TaskIndex index(o.tasks, o.words, std::min(o.least, o.words));
+  if (index.skipped() > 0) {
+    log_info("{} strings of the tasks have fewer than {} words and are not looked for",
+             human_count(index.skipped()), o.least);
+  }
+  const StageSettings stage = stage_settings(o.corpus);
+  const StageRun run = decontaminate_corpus(files, index, o.corpus.text_field, stage);
+  tell_troubles(run, o.corpus);
+  if (o.corpus.json) {
+    Json json = run.tally.to_json();
+    json["out"] = o.corpus.out;
+    json["complete"] = run.complete;
+    print_json(json);
+    return 0;
+  }
+  print("{}: {} of {} documents kept", o.corpus.out, human_count(run.tally["kept"]),
+        human_count(run.tally[counted::kDocuments]));
+  for (const std::string& name : index.names()) {
+    print("{}: in {} documents", name, human_count(run.tally["contaminated_by." + name]));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command data_decontaminate_command() {
+  return command<Options>("data decontaminate", "remove documents that hold text of benchmarks",
+                          describe, run);
+}
+
+}  // namespace tephra

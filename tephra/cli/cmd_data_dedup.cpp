@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// tephra data dedup: removes documents that are nearly the same as another one.
+#include "tephra/base/clock.h"
+#include "tephra/base/error.h"
+#include "tephra/base/log.h"
+#include "tephra/base/text.h"
+#include "tephra/cli/command.h"
+#include "tephra/cli/data_options.h"
+#include "tephra/cli/output.h"
+#include "tephra/data/dedup/dedup_corpus.h"
+#include "tephra/data/dedup/line_dedup.h"
+
+namespace tephra {
+namespace {
+
+struct Options {
+  CorpusOptions corpus;
+  std::string unit = "document";
+  int64_t least_chars = 20;
+  std::string preset = "native";
+  std::optional<double> similarity;
+  std::string keep = "first";
+  std::string rank;
+  std::vector<std::string> references;
+  std::string score_field = "score";
+  std::string memory = "4GiB";
+  double max_loss = 0.9;
+  bool across_sources = false;
+  bool no_verify = false;
+};
+
+void describe(Flags& flags, Options& o) {
+  describe_corpus(flags, o.corpus);
+  flags.add("--unit", o.unit, "what is compared; lines and paragraphs: equal ones, the first stays")
+      .choices({"document", "line", "paragraph"});
+  flags.add("--least-chars", o.least_chars, "of --unit line or paragraph: shorter ones always stay")
+      .range(1, 1e9);
+  flags
+      .add("--preset", o.preset,
+           "native (fast), exact, or signatures as others make them, bit for bit")
+      .choices(signature_preset_names());
+  flags
+      .add("--similarity", o.similarity,
+           "Jaccard similarity of shingles from which a document goes; default: the preset's")
+      .range(0, 1);
+  flags.add("--keep", o.keep, "which document of a cluster stays, after --rank")
+      .choices({"first", "longest", "best"});
+  flags.add("--rank SOURCES", o.rank, "sources from the best to the worst: books,web");
+  flags.add("--reference SOURCE", o.references,
+            "only compare with this source, and do not write it; may be repeated");
+  flags.add("--across-sources", o.across_sources,
+            "remove only what a better source also has, as Zyda-2 does");
+  flags.add("--score-field", o.score_field, "of --keep best: the key of a number");
+  flags.add("--no-verify", o.no_verify, "remove all of a cluster but one without comparing them");
+  flags.add("--max-loss", o.max_loss, "stop when a source would lose more than this share")
+      .range(0, 1);
+  flags.add("--memory", o.memory, "for the search for clusters, beside 4 bytes a document");
+  flags.example("tephra data dedup filtered --out unique");
+  flags.example(
+      "tephra data dedup web=crawl books=books --out unique --rank books,web --keep longest");
+  flags.example(
+      "tephra data dedup new=crawl-2 old=unique/documents --reference old --out new-only");
+}
+
+DedupOptions dedup_options(const Options& o) {
+  DedupOptions options;
+  options.preset = signature_preset(o.preset);
+  options.text_field = o.corpus.text_field;
+  options.score_field = o.score_field;
+  options.keep = o.keep == "longest" ? Keep::longest : o.keep == "best" ? Keep::best : Keep::first;
+  if (!o.rank.empty()) {
+    for (const std::string_view name : split(o.rank, ',')) options.rank.emplace_back(trim(name));
+  }
+  options.references = o.references;
+  options.across_sources = o.across_sources;
+  options.verify = !o.no_verify;
+  options.similarity = o.similarity;
+  options.max_source_loss = o.max_loss;
+  const std::optional<int64_t> bytes = parse_bytes(o.memory);
+  require(bytes && *bytes > 0, "--memory: expected a size such as 4GiB, got '{}'", o.memory);
+  options.memory_bytes = *bytes;
+  return options;
+}
+
+int run_lines(const Options& o) {
+  LineDedupOptions options;
+  options.text_field = o.corpus.text_field;
+  options.paragraphs = o.unit == "paragraph";
+  options.least_chars = o.least_chars;
+  options.memory_bytes = dedup_options(o).memory_bytes;
+  const std::vector<CorpusFile> files = corpus_files(o.corpus.inputs);
+  const StageSettings stage = stage_settings(o.corpus);
+  const StageRun run = dedup_lines(files, options, stage);
+  tell_troubles(run, o.corpus);
+  const Tally& tally = run.tally;
+  if (o.corpus.json) {
+    Json json = tally.to_json();
+    json["out"] = o.corpus.out;
+    json["complete"] = run.complete;
+    print_json(json);
+    return 0;
+  }
+  print("{}: {} {}s removed ({}), {} of {} documents kept", o.corpus.out,
+        human_count(tally["removed_pieces"]), o.unit, human_bytes(tally["removed_bytes"]),
+        human_count(tally["kept"]), human_count(tally[counted::kDocuments]));
+  return 0;
+}
+
+int run(const Options& o) {
+  if (o.unit != "document") return run_lines(o);
+  const DedupOptions options = dedup_options(o);
+  const std::vector<CorpusFile> files = corpus_files(o.corpus.inputs);
+  const StageSettings stage = stage_settings(o.corpus);
+  StageRun run;
+  const double seconds = seconds_of([&] { run = dedup_corpus(files, options, stage); });
+  tell_troubles(run, o.corpus);
+  const Tally& tally = run.tally;
+  if (o.corpus.json) {
+    Json json = tally.to_json();
+    json["out"] = o.corpus.out;
+    json["complete"] = run.complete;
+    json["seconds"] = seconds;
+    print_json(json);
+    return 0;
+  }
+  print("{}: {} of {} documents kept, {} removed ({}); {:.1f} MB/s", o.corpus.out,
+        human_count(tally["kept"]), human_count(tally[counted::kDocuments]),
+        human_count(tally["removed"]), human_bytes(tally["removed_bytes"]),
+        static_cast<double>(tally[counted::kTextBytes]) / 1e6 / std::max(seconds, 1e-9));
+  print(
+      "{} clusters with {} documents; {} comparisons, {} below the similarity; {} short documents",
+      human_count(tally["clusters"]), human_count(tally["members"]), human_count(tally["compared"]),
+      human_count(tally["refused"]), human_count(tally["short_documents"]));
+  return 0;
+}
+
+}  // namespace
+
+Command data_dedup_command() {
+  return command<Options>("data dedup", "remove documents that are nearly the same as another",
+                          describe, run);
+}
+
+}  // namespace tephra

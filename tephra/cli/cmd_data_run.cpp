@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// tephra data run: a pipeline of stages from a TOML file.
+#include "tephra/base/error.h"
+#include "tephra/base/signals.h"
+#include "tephra/base/text.h"
+#include "tephra/cli/command.h"
+#include "tephra/cli/output.h"
+#include "tephra/data/pipeline/pipeline.h"
+
+namespace tephra {
+namespace {
+
+struct Options {
+  std::string config;
+  std::vector<std::string> overrides;
+  bool overwrite = false;
+  bool json = false;
+};
+
+void describe(Flags& flags, Options& o) {
+  flags.add("CONFIG", o.config, "TOML file with inputs, stages and tokens").required();
+  flags.add("--set KEY=VALUE", o.overrides, "another value of a key; may be repeated");
+  flags.add("--overwrite", o.overwrite, "make stages anew whose settings changed");
+  flags.add("--json", o.json, "one JSON document on stdout");
+  flags.example("tephra data run pipeline.toml");
+  flags.example("tephra data run pipeline.toml --set out=other --set on_error=skip");
+}
+
+int64_t count(const Json& counts, const char* name) {
+  const Json* value = counts.find(name);
+  return value != nullptr && value->is_int() ? value->integer() : 0;
+}
+
+int run(const Options& o) {
+  PipelineConfig config;
+  ConfigFile::read(o.config, o.overrides).load(config);
+  install_signal_handlers();
+  const PipelineResult result = run_pipeline(config, o.overwrite);
+  if (o.json) {
+    Json json, stages = Json::Object{};
+    for (const auto& [name, counts] : result.stages) stages.object().emplace_back(name, counts);
+    json["stages"] = std::move(stages);
+    if (config.tokens) {
+      json["documents"] = result.documents;
+      json["tokens"] = result.tokens;
+    }
+    print_json(json);
+    return 0;
+  }
+  for (const auto& [name, counts] : result.stages) {
+    print("{}: {} of {} documents kept", name, human_count(count(counts, "kept")),
+          human_count(count(counts, "documents")));
+  }
+  if (config.tokens) {
+    print("tokens: {} of {} documents", human_count(result.tokens), human_count(result.documents));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command data_run_command() {
+  return command<Options>("data run", "a pipeline of stages from a TOML file", describe, run);
+}
+
+}  // namespace tephra

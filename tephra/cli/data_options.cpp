@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/cli/data_options.h"
+
+#include "tephra/base/error.h"
+#include "tephra/base/log.h"
+#include "tephra/base/signals.h"
+#include "tephra/base/text.h"
+
+namespace tephra {
+
+void describe_corpus(Flags& flags, CorpusOptions& o) {
+  flags
+      .add("INPUT", o.inputs,
+           ".jsonl files (.gz, .zst) or folders, as PATH or SOURCE=PATH; also an earlier stage's "
+           "output")
+      .required();
+  flags.add("--out DIR", o.out, "folder to write").required();
+  flags.add("--text-field", o.text_field, "the key that holds the text");
+  flags.add("--on-error", o.on_error, "what a document or file that cannot be read does")
+      .choices({"stop", "skip"});
+  flags.add("--shard I/N", o.shard,
+            "only every N-th file, from I; the same command without it joins them; auto: by rank "
+            "under mpirun or srun, which needs no joining");
+  flags.add("--max-document", o.max_document, "longest line that is read");
+  flags.add("--samples", o.samples, "texts that the report keeps for each reason").range(0, 1000);
+  flags.add("--level", o.level, "zstd's, of what is written").range(1, 19);
+  flags.add("--overwrite", o.overwrite, "replace what DIR holds");
+  flags.add("--json", o.json, "one JSON document on stdout");
+}
+
+StageSettings stage_settings(const CorpusOptions& o) {
+  StageSettings stage;
+  stage.out = o.out;
+  stage.on_error = o.on_error == "skip" ? OnError::skip : OnError::stop;
+  stage.shard = parse_shard(o.shard);
+  const std::optional<int64_t> bytes = parse_bytes(o.max_document);
+  require(bytes && *bytes > 0, "--max-document: expected a size such as 64MB, got '{}'",
+          o.max_document);
+  stage.max_line_bytes = *bytes;
+  stage.samples = o.samples;
+  stage.level = static_cast<int>(o.level);
+  require(!o.overwrite || stage.shard.count == 1,
+          "--overwrite: shards would remove each other's work; remove {} yourself", o.out);
+  prepare_output(o.out, o.overwrite);
+  install_signal_handlers();
+  return stage;
+}
+
+void tell_troubles(const StageRun& run, const CorpusOptions& o) {
+  const int64_t bad = run.tally[counted::kBad] + run.tally[counted::kTooLong];
+  if (bad > 0) log_warning("{} documents could not be read and were left out", human_count(bad));
+  if (const int64_t files = run.tally[counted::kDamaged]; files > 0) {
+    log_warning("{} files could not be read to their end", human_count(files));
+  }
+  if (!run.tally.errors().empty()) log_warning("the first: {}", run.tally.errors().front());
+  if (!run.complete && parse_shard(o.shard).ranks) return;  // the first rank goes on
+  if (!run.complete) {
+    log_info("{}: shard {} is done; when all are, the same command without --shard joins them",
+             o.out, o.shard);
+  }
+}
+
+}  // namespace tephra

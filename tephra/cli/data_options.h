@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flags that all stages over a corpus share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tephra/cli/command.h"
+#include "tephra/data/corpus/stage.h"
+
+namespace tephra {
+
+struct CorpusOptions {
+  std::vector<std::string> inputs;
+  std::string out;
+  std::string text_field = "text";
+  std::string on_error = "stop";
+  std::string shard = "auto";
+  std::string max_document = "256MB";
+  int64_t samples = 5;
+  int64_t level = 3;
+  bool overwrite = false;
+  bool json = false;
+};
+
+void describe_corpus(Flags& flags, CorpusOptions& o);
+
+// Checks the flags and the output folder, and installs the signal handlers.
+StageSettings stage_settings(const CorpusOptions& o);
+
+// Warnings about what was left out; for a shard, what to do next.
+void tell_troubles(const StageRun& run, const CorpusOptions& o);
+
+}  // namespace tephra

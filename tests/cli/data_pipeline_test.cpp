@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data pipeline as a person runs it: the example of docs/data-pipeline.md, kills in the middle,
+// and errors.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <thread>
+
+#include "tephra/base/files.h"
+#include "tephra/base/json.h"
+#include "tests/support/program.h"
+#include "tests/support/scratch.h"
+
+namespace tephra {
+namespace {
+
+namespace fs = std::filesystem;
+
+Ran tephra_data(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "data");
+  return Program{.path = TEPHRA_BINARY}(arguments);
+}
+
+int64_t number(const Json& json, std::initializer_list<const char*> keys) {
+  const Json* at = &json;
+  for (const char* key : keys) {
+    at = at->find(key);
+    if (at == nullptr) return -1;
+  }
+  return at->integer();
+}
+
+// Every file below a folder with its bytes.
+std::string bytes_below(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    // Names with a dot are temporary ones of processes that were killed.
+    if (entry.is_regular_file() && !entry.path().filename().string().starts_with('.')) {
+      files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  std::string all;
+  for (const fs::path& file : files) {
+    all += file.lexically_relative(folder).string() + "\n" + read_file(file) + "\n";
+  }
+  return all;
+}
+
+void make_corpus(const Scratch& scratch, int documents) {
+  const Ran made = Program{.path = "/usr/bin/python3"}({TEPHRA_SOURCE_DIR "/tools/make_corpus.py",
+                                                        (scratch / "corpus").string(),
+                                                        std::to_string(documents)});
+  ASSERT_EQ(made.code, 0) << made.err;
+}
+
+TEST(DataPipeline, ExampleFindsWhatWasPlantedAndEndsInTokens) {
+  const Scratch scratch;
+  make_corpus(scratch, 400);
+  const std::string corpus = (scratch / "corpus").string();
+  const Ran ran =
+      tephra_data({"run", TEPHRA_SOURCE_DIR "/configs/data/example.toml", "--set",
+                   "inputs=[\"web=" + corpus + "/web\", \"books=" + corpus + "/books\"]", "--set",
+                   "out=\"" + (scratch / "out").string() + "\"", "--set",
+                   "stages.3.tasks=[\"quiz=" + corpus + "/quiz.jsonl\"]", "--set",
+                   "tokens.tokenizer=\"" TEPHRA_GOLDEN_DIR "/tokenizer-byte-level\"", "--set",
+                   "tokens.append_eos=false", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json json = Json::parse(ran.out, "stdout");
+  EXPECT_EQ(number(json, {"stages", "filter", "documents"}), 500);
+  EXPECT_GT(number(json, {"stages", "filter", "dropped"}), 40);  // junk: 15 % of 400
+  EXPECT_GT(number(json, {"stages", "dedup", "removed"}), 50);   // copies: 25 % of 400
+  EXPECT_GT(number(json, {"stages", "lines", "removed_pieces"}), 20);
+  EXPECT_EQ(number(json, {"stages", "decontaminate", "contaminated_by.quiz"}), 1);
+  EXPECT_GT(number(json, {"tokens"}), 10000);
+  EXPECT_TRUE(fs::exists(scratch / "out" / "tokens" / "corpus.bin"));
+  const Ran stats =
+      tephra_data({"stats", (scratch / "out" / "decontaminate").string(), "--out",
+                   (scratch / "stats").string(), "--report", (scratch / "out" / "dedup").string()});
+  ASSERT_EQ(stats.code, 0) << stats.err;
+  EXPECT_NE(read_file(scratch / "stats" / "report.html").find("Clusters, by size"),
+            std::string::npos);
+}
+
+// Starts a command and kills it after a while; whether it was still running.
+bool killed_after(const std::vector<std::string>& arguments, int milliseconds) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::vector<char*> argv;
+    std::string binary = TEPHRA_BINARY;
+    argv.push_back(binary.data());
+    std::vector<std::string> copy = arguments;
+    for (std::string& argument : copy) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFSIGNALED(status);
+}
+
+TEST(DataPipelineSlow, IsTheSameAfterTwentyKills) {
+  const Scratch scratch;
+  make_corpus(scratch, 6000);
+  const std::string web = (scratch / "corpus" / "web").string(),
+                    books = (scratch / "corpus" / "books").string();
+  const auto filter = [&](const std::string& out) {
+    return std::vector<std::string>{"data",     "filter",       web,     books,
+                                    "--preset", "zyda1,gopher", "--out", (scratch / out).string(),
+                                    "--quiet"};
+  };
+  const auto dedup = [&](const std::string& in, const std::string& out) {
+    return std::vector<std::string>{
+        "data", "dedup", (scratch / in).string(), "--out", (scratch / out).string(), "--quiet"};
+  };
+  const Program program{.path = TEPHRA_BINARY};
+  ASSERT_EQ(program(filter("filtered")).code, 0);
+  ASSERT_EQ(program(dedup("filtered", "unique")).code, 0);
+  int stopped = 0;
+  for (int kill = 0; kill < 10; ++kill) {
+    stopped += killed_after(filter("filtered2"), 20 + 37 * kill);
+    stopped += killed_after(dedup("filtered", "unique2"), 15 + 29 * kill);
+  }
+  EXPECT_GT(stopped, 5);
+  // Done, or already finished by the last one that was killed too late.
+  for (const int code :
+       {program(filter("filtered2")).code, program(dedup("filtered", "unique2")).code}) {
+    EXPECT_TRUE(code == 0 || code == 2) << code;
+  }
+  EXPECT_EQ(bytes_below(scratch / "filtered2"), bytes_below(scratch / "filtered"));
+  EXPECT_EQ(bytes_below(scratch / "unique2"), bytes_below(scratch / "unique"));
+}
+
+TEST(DataPipeline, RanksGiveTheBytesOfOneProcess) {
+  const Scratch scratch;
+  make_corpus(scratch, 600);
+  const std::string corpus = (scratch / "corpus").string();
+  const auto arguments = [&](const std::string& out) {
+    return std::vector<std::string>{
+        "data",   "dedup", corpus + "/web", corpus + "/books", "--out", (scratch / out).string(),
+        "--quiet"};
+  };
+  ASSERT_EQ(Program{.path = TEPHRA_BINARY}(arguments("one")).code, 0);
+  std::vector<std::thread> ranks;
+  std::array<int, 4> codes{};
+  for (size_t rank = 0; rank < codes.size(); ++rank) {
+    ranks.emplace_back([&, rank] {
+      const Program program{
+          .path = TEPHRA_BINARY,
+          .environment = {"SLURM_PROCID=" + std::to_string(rank), "SLURM_NTASKS=4"}};
+      codes[rank] = program(arguments("four")).code;
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  EXPECT_EQ(codes, (std::array<int, 4>{}));
+  EXPECT_EQ(bytes_below(scratch / "four"), bytes_below(scratch / "one"));
+}
+
+TEST(DataPipeline, RefusesWhatItCannotDo) {
+  const Scratch scratch;
+  fs::create_directory(scratch / "in");
+  write_file(scratch / "in" / "a.jsonl", "{\"text\":\"x\"}\nbroken\n");
+  const std::string in = (scratch / "in").string(), out = (scratch / "out").string();
+  const Ran bad = tephra_data({"filter", in, "--out", out});
+  EXPECT_EQ(bad.code, 3);
+  EXPECT_NE(bad.err.find("in/a:2"), std::string::npos) << bad.err;
+  EXPECT_NE(bad.err.find("--on-error skip"), std::string::npos) << bad.err;
+  const Ran other = tephra_data({"filter", in, "--out", out, "--on-error", "skip"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("--overwrite"), std::string::npos) << other.err;
+  const Ran skipped =
+      tephra_data({"filter", in, "--out", out, "--on-error", "skip", "--overwrite", "--json"});
+  EXPECT_EQ(skipped.code, 0) << skipped.err;
+  EXPECT_EQ(number(Json::parse(skipped.out, "stdout"), {"counts", "bad_documents"}), 1);
+  EXPECT_EQ(tephra_data({"filter", in, "--out", out}).code, 2);
+  EXPECT_EQ(tephra_data({"filter", in, "--out", out, "--preset", "zyda3"}).code, 2);
+  EXPECT_EQ(tephra_data({"dedup", in, "--out", out + "2", "--shard", "3/2"}).code, 2);
+  EXPECT_EQ(tephra_data({"dedup", in, "--out", out + "2", "--memory", "lots"}).code, 2);
+  EXPECT_EQ(tephra_data({"mix", in, "--out", out + "3"}).code, 2);
+  EXPECT_EQ(tephra_data({"classify", in, "--out", out + "4", "--model", in + "/a.jsonl"}).code, 3);
+}
+
+TEST(DataPipeline, BenchHasARowForEachLoop) {
+  const Ran ran =
+      Program{.path = TEPHRA_BINARY}({"bench", "data", "--mb", "0.1", "--seconds", "0", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json json = Json::parse(ran.out, "stdout");
+  std::vector<std::string> names;
+  for (const Json& row : json.find("rows")->array()) {
+    names.push_back(row.find("what")->string());
+    EXPECT_GT(row.find("rate")->number(), 0) << names.back();
+  }
+  for (const char* name : {"parse", "filter zyda1", "zyda1", "zyda2", "fineweb", "native",
+                           "join of bands", "compare sets of 700"}) {
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+  }
+}
+
+TEST(DataPipeline, TrainsAndUsesAClassifier) {
+  const Scratch scratch;
+  make_corpus(scratch, 400);
+  const std::string books = (scratch / "corpus" / "books").string();
+  fs::create_directory(scratch / "junk");
+  std::string junk;
+  for (int i = 0; i < 100; ++i) {
+    junk += "{\"text\":\"buy cheap offers now click " + std::to_string(i) + " here\"}\n";
+  }
+  write_file(scratch / "junk" / "a.jsonl", junk);
+  const std::string model = (scratch / "q.bin").string();
+  const Ran train = tephra_data({"classify-train", "good=" + books,
+                                 "junk=" + (scratch / "junk").string(), "--out", model, "--json"});
+  ASSERT_EQ(train.code, 0) << train.err;
+  EXPECT_GT(Json::parse(train.out, "stdout").find("accuracy")->number(), 0.95);
+  const Ran used = tephra_data({"classify", books, "--model", model, "--keep", "good", "--out",
+                                (scratch / "good").string(), "--json"});
+  ASSERT_EQ(used.code, 0) << used.err;
+  EXPECT_EQ(number(Json::parse(used.out, "stdout"), {"counts", "kept"}), 100);
+}
+
+}  // namespace
+}  // namespace tephra
