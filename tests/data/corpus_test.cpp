@@ -147,7 +147,7 @@ TEST(Tally, IsTheSameInAnyOrder) {
 }
 
 // Copies lines in capitals and counts them; lines that begin with '!' are bad.
-void shout(const Piece& piece, PieceResult& result) {
+void shout(const CorpusPiece& piece, PieceResult& result) {
   for (const Line& line : piece.lines) {
     const std::string_view text = piece.window.text(line);
     if (text[0] == '!') {
@@ -239,7 +239,7 @@ TEST(Stage, GoesOnAfterAStopAnywhere) {
   for (const int stop_after : {1, 4, 9, 15}) {
     const std::string out = "stopped" + std::to_string(stop_after);
     std::atomic<int> calls{0};
-    const auto stopping = [&](const Piece& piece, PieceResult& result) {
+    const auto stopping = [&](const CorpusPiece& piece, PieceResult& result) {
       if (++calls > stop_after) throw Error(Fault::interrupted, "stopped");
       shout(piece, result);
     };
@@ -258,7 +258,7 @@ TEST(Stage, ShardsJoinToTheSameBytes) {
     settings.shard = {index, 3};
     EXPECT_EQ(run_stage(corpus.files, settings, shout).complete, index == 1);
   }
-  const StageRun joined = corpus.run("shards", [](const Piece&, PieceResult&) { FAIL(); });
+  const StageRun joined = corpus.run("shards", [](const CorpusPiece&, PieceResult&) { FAIL(); });
   EXPECT_EQ(joined.tally.to_json().dump(), whole.tally.to_json().dump());
   EXPECT_EQ(snapshot(corpus.scratch / "shards"), snapshot(corpus.scratch / "whole"));
 }

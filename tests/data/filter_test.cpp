@@ -115,7 +115,7 @@ TEST(GopherFilter, DropsListsSymbolsAndRepetition) {
 }
 
 TEST(GopherFilter, CountsRepeatsAsThePaperDoes) {
-  std::vector<Word> words;
+  std::vector<TextWord> words;
   split_words("a b c a b c a b d", words);
   ASSERT_EQ(words.size(), 9u);
   Repetition repetition;
@@ -130,10 +130,10 @@ TEST(GopherFilter, CountsRepeatsAsThePaperDoes) {
 
 TEST(FilterWords, CutsSpacedAndUnspacedScripts) {
   const auto texts = [](std::string_view text) {
-    std::vector<Word> words;
+    std::vector<TextWord> words;
     split_words(text, words);
     std::vector<std::string> out;
-    for (const Word& word : words)
+    for (const TextWord& word : words)
       out.emplace_back((word.symbol ? "=" : "") + std::string(word.text));
     return out;
   };

@@ -53,7 +53,7 @@ StageRun classify_corpus(std::span<const CorpusFile> files, const FastTextModel&
   stage.settings = format("classify {} {} {} {} {} labels={}", options.text_field, options.name,
                           options.least, options.sample_bytes, stage.level, model.labels().size());
   for (const std::string& label : options.keep) stage.settings += " keep=" + label;
-  const auto work = [&](const Piece& piece, PieceResult& result) {
+  const auto work = [&](const CorpusPiece& piece, PieceResult& result) {
     FastTextModel::Scratch scratch;
     each_document(piece, options.text_field, result, [&](const Document& document) {
       const FastTextModel::Prediction best =

@@ -7,7 +7,7 @@
 
 namespace tephra {
 
-void each_document(const Piece& piece, const std::string& text_field, PieceResult& result,
+void each_document(const CorpusPiece& piece, const std::string& text_field, PieceResult& result,
                    FunctionRef<void(const Document&)> use) {
   JsonLine parser;
   int64_t documents = 0, bytes = 0;

@@ -23,7 +23,7 @@ struct Document {
 // Calls `use` with each document that can be read; others are bad ones of the result. Counts
 // documents and bytes, in all and by source. An Error of Fault::data in `use` makes its document
 // bad.
-void each_document(const Piece& piece, const std::string& text_field, PieceResult& result,
+void each_document(const CorpusPiece& piece, const std::string& text_field, PieceResult& result,
                    FunctionRef<void(const Document&)> use);
 
 // Its line, with the id.

@@ -137,7 +137,7 @@ class FileRun {
     state_.row = window.end_row;
   }
 
-  void work_on(const Piece& piece, const PieceWork& work, PieceResult& result) const {
+  void work_on(const CorpusPiece& piece, const PieceWork& work, PieceResult& result) const {
     result.streams.resize(settings_.streams.size());
     result.tally = Tally(static_cast<size_t>(settings_.samples));
     work(piece, result);
@@ -260,7 +260,7 @@ Shard parse_shard(std::string_view text) {
   return shard;
 }
 
-void PieceResult::bad(const Piece& piece, const Line& line, std::string_view what) {
+void PieceResult::bad(const CorpusPiece& piece, const Line& line, std::string_view what) {
   bad_lines.push_back(format("{}: {}", piece.id(line), what));
 }
 

@@ -51,7 +51,7 @@ struct StageSettings {
 };
 
 // Neighbouring lines of one file.
-struct Piece {
+struct CorpusPiece {
   const CorpusFile& file;
   size_t file_index;
   const LineWindow& window;
@@ -66,12 +66,12 @@ struct PieceResult {
   Tally tally;
 
   // A document that cannot be used: counted, or the end of the run, by StageSettings::on_error.
-  void bad(const Piece& piece, const Line& line, std::string_view what);
+  void bad(const CorpusPiece& piece, const Line& line, std::string_view what);
 
   std::vector<std::string> bad_lines;  // "web/a:3: expected ..."
 };
 
-using PieceWork = std::function<void(const Piece& piece, PieceResult& result)>;
+using PieceWork = std::function<void(const CorpusPiece& piece, PieceResult& result)>;
 
 struct StageRun {
   Tally tally;                     // of all files of the shard

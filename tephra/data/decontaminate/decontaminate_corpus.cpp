@@ -14,7 +14,7 @@ StageRun decontaminate_corpus(std::span<const CorpusFile> files, const TaskIndex
   stage.streams = {{kDocumentsFolder}, {"removed"}};
   stage.settings = format("decontaminate {} {} {}", text_field, index.entries(), stage.level);
   for (const std::string& name : index.names()) stage.settings += " " + name;
-  const auto work = [&](const Piece& piece, PieceResult& result) {
+  const auto work = [&](const CorpusPiece& piece, PieceResult& result) {
     NormalWords words;
     each_document(piece, text_field, result, [&](const Document& document) {
       const std::optional<TaskIndex::Match> match = index.find(document.text, words);

@@ -60,7 +60,7 @@ StageRun write_shingle_sets(std::span<const CorpusFile> files,
   settings.inner = true;
   settings.streams = {{kSets, kEnding, false}};
   settings.settings = format("sets {} {}", preset.name, text_field);
-  return run_stage(files, settings, [&](const Piece& piece, PieceResult& result) {
+  return run_stage(files, settings, [&](const CorpusPiece& piece, PieceResult& result) {
     const std::span<const ClusterMember> of_file = members_of(members, piece.file_index);
     if (of_file.empty()) return;
     Signer signer(preset);

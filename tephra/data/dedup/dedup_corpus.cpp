@@ -151,7 +151,7 @@ class DedupWriter {
  public:
   explicit DedupWriter(WriterInput input) : in_(std::move(input)) {}
 
-  void work(const Piece& piece, PieceResult& result) const {
+  void work(const CorpusPiece& piece, PieceResult& result) const {
     if (in_.skip_file[piece.file_index]) return;
     const std::span<const ClusterMember> of_file = members_of(in_.members, piece.file_index);
     JsonLine parser;
@@ -168,7 +168,7 @@ class DedupWriter {
   }
 
  private:
-  bool readable(const Piece& piece, const Line& line, JsonLine& parser) const {
+  bool readable(const CorpusPiece& piece, const Line& line, JsonLine& parser) const {
     try {
       parser.padded_string_field(piece.window.text(line), in_.text_field);
       return true;
@@ -188,11 +188,11 @@ class DedupWriter {
     const auto found = std::lower_bound(
         in_.members.begin(), in_.members.end(), document,
         [](const ClusterMember& member, uint32_t d) { return member.member.document < d; });
-    return in_.files[found->file].title() + Piece::format_row(found->row);
+    return in_.files[found->file].title() + CorpusPiece::format_row(found->row);
   }
 
   // Copied without parsing: it was parsed when it was signed.
-  static void keep(const Piece& piece, const Line& line, PieceResult& result) {
+  static void keep(const CorpusPiece& piece, const Line& line, PieceResult& result) {
     const std::string_view object = trim(piece.window.text(line));
     if (object.find(std::string("\"") + kIdField + "\"") == std::string_view::npos) {
       std::string id;
@@ -205,7 +205,7 @@ class DedupWriter {
     result.tally.count("kept");
   }
 
-  void remove(const Piece& piece, const Line& line, const Removal& removal, JsonLine& parser,
+  void remove(const CorpusPiece& piece, const Line& line, const Removal& removal, JsonLine& parser,
               PieceResult& result) const {
     const std::string_view text =
         parser.padded_string_field(piece.window.text(line), in_.text_field);
@@ -292,8 +292,9 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
   for (const uint32_t source : sources.of_file) skip_file.push_back(rules.untouched[source]);
   const DedupWriter writer({files, members, resolved.removals, options.text_field, skip_file,
                             signed_run.tally[counted::kBad] > 0});
-  StageRun written = run_stage(
-      files, stage, [&](const Piece& piece, PieceResult& result) { writer.work(piece, result); });
+  StageRun written = run_stage(files, stage, [&](const CorpusPiece& piece, PieceResult& result) {
+    writer.work(piece, result);
+  });
   if (!written.complete) return written;
   Tally tally = signed_run.tally;
   tally.add(resolved.tally);

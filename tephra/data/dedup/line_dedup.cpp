@@ -56,7 +56,7 @@ StageRun write_hashes(std::span<const CorpusFile> files, const LineDedupOptions&
   stage.streams = {{kHashes, kEnding, false}, {kCounts, kEnding, false}};
   stage.settings =
       format("lines {} {} {}", options.text_field, options.paragraphs, options.least_chars);
-  return run_stage(files, stage, [&](const Piece& piece, PieceResult& result) {
+  return run_stage(files, stage, [&](const CorpusPiece& piece, PieceResult& result) {
     std::vector<TextPiece> pieces;
     each_document(piece, options.text_field, result, [&](const Document& document) {
       DocumentPieces counts{static_cast<uint32_t>(document.row), 0};
@@ -179,7 +179,7 @@ StageRun dedup_lines(std::span<const CorpusFile> files, const LineDedupOptions& 
                           options.least_chars, stage.level);
   std::vector<std::vector<std::pair<uint32_t, uint32_t>>> documents(files.size());
   for (size_t file = 0; file < files.size(); ++file) documents[file] = seen.documents(file);
-  const auto work = [&](const Piece& piece, PieceResult& result) {
+  const auto work = [&](const CorpusPiece& piece, PieceResult& result) {
     const auto& rows = documents[piece.file_index];
     each_document(piece, options.text_field, result, [&](const Document& document) {
       const auto found = std::lower_bound(rows.begin(), rows.end(),

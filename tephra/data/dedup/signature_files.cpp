@@ -31,7 +31,7 @@ class PieceSigner {
   PieceSigner(const SignaturePreset& preset, const SignatureFields& fields)
       : fields_(fields), signer_(preset), keys_(static_cast<size_t>(preset.bands)) {}
 
-  void work(const Piece& piece, PieceResult& result) {
+  void work(const CorpusPiece& piece, PieceResult& result) {
     for (const Line& line : piece.lines) {
       try {
         sign(piece, line, result);
@@ -43,7 +43,7 @@ class PieceSigner {
   }
 
  private:
-  void sign(const Piece& piece, const Line& line, PieceResult& result) {
+  void sign(const CorpusPiece& piece, const Line& line, PieceResult& result) {
     const std::string_view text =
         parser_.padded_string_field(piece.window.text(line), fields_.text);
     require_data(line.row <= UINT32_MAX, "expected at most 2^32 lines in a file");
@@ -75,7 +75,7 @@ StageRun write_signatures(std::span<const CorpusFile> files, const SignaturePres
   settings.streams = {{kRecords, kEnding, false}, {kBands, kEnding, false}};
   settings.settings = format("signatures {} {}x{} {} {}", preset.name, preset.bands, preset.rows,
                              fields.text, fields.score);
-  return run_stage(files, settings, [&](const Piece& piece, PieceResult& result) {
+  return run_stage(files, settings, [&](const CorpusPiece& piece, PieceResult& result) {
     PieceSigner(preset, fields).work(piece, result);
   });
 }

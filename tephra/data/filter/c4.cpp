@@ -129,7 +129,7 @@ class C4Worker : public FilterWorker {
 
   // Chinese has no spaces by which to count words.
   static bool has_unspaced(std::string_view line) {
-    std::vector<Word> words;
+    std::vector<TextWord> words;
     if (count_code_points(line) == static_cast<int64_t>(line.size())) return false;
     split_words(line, words);
     return static_cast<int64_t>(words.size()) >= kMinWords;

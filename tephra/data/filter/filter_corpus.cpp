@@ -29,7 +29,7 @@ class PieceFilter {
     }
   }
 
-  void work(const Piece& piece, PieceResult& result) {
+  void work(const CorpusPiece& piece, PieceResult& result) {
     for (const Line& line : piece.lines) {
       const std::string_view object = piece.window.text(line);
       try {
@@ -45,7 +45,7 @@ class PieceFilter {
 
  private:
   void take(const std::string& place, std::string_view object, std::string_view text,
-            const Piece& piece, PieceResult& result) {
+            const CorpusPiece& piece, PieceResult& result) {
     const std::string id(parser_.find_string(kIdField).value_or(place));
     const std::string_view kept = measure(text);
     Tally& tally = result.tally;
@@ -78,7 +78,7 @@ class PieceFilter {
   }
 
   void drop(const std::string& id, std::string_view object, std::string_view text,
-            const Piece& piece, PieceResult& result) {
+            const CorpusPiece& piece, PieceResult& result) {
     result.tally.count("dropped");
     result.tally.count("dropped_bytes", static_cast<int64_t>(text.size()));
     result.tally.count("source." + piece.file.source + ".dropped");
@@ -190,7 +190,7 @@ StageRun filter_corpus(std::span<const CorpusFile> files, const FilterOptions& o
   if (options.keep_values) stage.streams.push_back({"values"});
   if (options.keep_dropped) stage.streams.push_back({"dropped"});
   stage.settings = settings_text(presets, options, stage);
-  StageRun run = run_stage(files, stage, [&](const Piece& piece, PieceResult& result) {
+  StageRun run = run_stage(files, stage, [&](const CorpusPiece& piece, PieceResult& result) {
     PieceFilter(presets, options).work(piece, result);
   });
   if (run.complete) {

@@ -51,7 +51,7 @@ class FineWebWorker : public FilterWorker {
  private:
   FilterMode mode_;
   std::vector<std::string_view> lines_;
-  std::vector<Word> words_;
+  std::vector<TextWord> words_;
   Repetition repetition_;
 };
 

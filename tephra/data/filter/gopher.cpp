@@ -55,7 +55,7 @@ class GopherWorker : public FilterWorker {
   void measure_words(std::span<double> values) {
     int64_t real = 0, chars = 0, hashes = 0, ellipses = 0, alphabetic = 0;
     uint32_t stop_words = 0;
-    for (const Word& word : words_) {
+    for (const TextWord& word : words_) {
       if (word.symbol) {
         hashes += word.text == "#";
         ellipses += (word.text.size() >= 3 && word.text[0] == '.') || word.text == "…";
@@ -117,7 +117,7 @@ class GopherWorker : public FilterWorker {
 
   FilterMode mode_;
   size_t at_ = 0;
-  std::vector<Word> words_;
+  std::vector<TextWord> words_;
   std::vector<std::string_view> lines_, pieces_;
   Repetition repetition_;
 };

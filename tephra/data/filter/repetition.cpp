@@ -31,7 +31,7 @@ Repeated Repetition::pieces(std::span<const std::string_view> pieces) {
   return result;
 }
 
-void Repetition::set_words(std::span<const Word> words) {
+void Repetition::set_words(std::span<const TextWord> words) {
   prefix_.resize(words.size() + 1);
   chars_.resize(words.size() + 1);
   prefix_[0] = 0;

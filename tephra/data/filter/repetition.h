@@ -27,7 +27,7 @@ class Repetition {
   Repeated pieces(std::span<const std::string_view> pieces);
 
   // Keeps the words' hashes for the calls below.
-  void set_words(std::span<const Word> words);
+  void set_words(std::span<const TextWord> words);
 
   // Code points of the most frequent n words in a row, joined by spaces, times how often they
   // stand; 0 when nothing stands twice. Of equals, those that stand first.

@@ -16,8 +16,8 @@ bool joins(uint32_t c) { return c == '\'' || c == '-' || c == 0x2019; }
 bool is_word(uint32_t c) { return (char_bits(c) & (kWord | kNumber)) != 0; }
 
 // From a word character to the end of its word.
-Word read_word(std::string_view text, size_t begin) {
-  Word word;
+TextWord read_word(std::string_view text, size_t begin) {
+  TextWord word;
   size_t i = begin;
   while (i < text.size()) {
     const CodePoint c = at_byte(text, i);
@@ -48,8 +48,8 @@ Word read_word(std::string_view text, size_t begin) {
   return word;
 }
 
-Word read_symbol(std::string_view text, size_t begin) {
-  Word word;
+TextWord read_symbol(std::string_view text, size_t begin) {
+  TextWord word;
   word.symbol = true;
   size_t end = begin + at_byte(text, begin).bytes;
   if (text[begin] == '.') {
@@ -74,7 +74,7 @@ bool is_unspaced(uint32_t c) {
          (c >= 0xff66 && c <= 0xff9f) || (c >= 0x20000 && c <= 0x3ffff);
 }
 
-void split_words(std::string_view text, std::vector<Word>& words) {
+void split_words(std::string_view text, std::vector<TextWord>& words) {
   words.clear();
   for (size_t i = 0; i < text.size();) {
     const CodePoint c = at_byte(text, i);

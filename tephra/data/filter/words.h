@@ -10,14 +10,14 @@
 
 namespace tephra {
 
-struct Word {
+struct TextWord {
   std::string_view text;
   uint32_t chars = 0;  // code points
   bool symbol = false;
   bool alphabetic = false;  // has a letter
 };
 
-void split_words(std::string_view text, std::vector<Word>& words);
+void split_words(std::string_view text, std::vector<TextWord>& words);
 
 // Whether words of this script are written without spaces between them: Han, kana, Thai, Lao,
 // Khmer, Myanmar.

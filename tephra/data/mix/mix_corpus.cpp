@@ -22,7 +22,7 @@ StageRun count_sources(std::span<const CorpusFile> files, const std::string& tex
   stage.out = stage.out / kCountFolder;
   stage.streams = {};
   stage.settings = "count " + text_field;
-  return run_stage(files, stage, [&](const Piece& piece, PieceResult& result) {
+  return run_stage(files, stage, [&](const CorpusPiece& piece, PieceResult& result) {
     int64_t bytes = 0;
     each_document(piece, text_field, result, [&](const Document& document) {
       bytes += static_cast<int64_t>(document.text.size());
@@ -116,7 +116,7 @@ StageRun mix_corpus(std::span<const CorpusFile> files, const MixOptions& options
   stage.streams = {{kDocumentsFolder}};
   stage.settings = format("mix {} seed={} level={}", options.text_field, options.seed, stage.level);
   for (const auto& [name, each] : repeats) stage.settings += format(" {}={}", name, each);
-  const auto work = [&](const Piece& piece, PieceResult& result) {
+  const auto work = [&](const CorpusPiece& piece, PieceResult& result) {
     const double each = repeats.at(piece.file.source);
     int64_t kept = 0, kept_bytes = 0;
     each_document(piece, options.text_field, result, [&](const Document& document) {

@@ -39,7 +39,7 @@ class PieceCounter {
   PieceCounter(const StatsOptions& options, EncoderPool* encoders)
       : options_(options), encoders_(encoders) {}
 
-  void work(const Piece& piece, PieceResult& result) {
+  void work(const CorpusPiece& piece, PieceResult& result) {
     for (const Line& line : piece.lines) {
       try {
         const std::string_view text =
@@ -59,7 +59,7 @@ class PieceCounter {
   void add(std::string_view text) {
     split_words(text, words_);
     int64_t words = 0;
-    for (const Word& word : words_) words += !word.symbol;
+    for (const TextWord& word : words_) words += !word.symbol;
     if (encoders_ != nullptr) {
       tokens_.clear();
       encoders_->use([&](Encoder& encoder) { encoder.encode(text, tokens_); });
@@ -75,7 +75,7 @@ class PieceCounter {
   const StatsOptions& options_;
   EncoderPool* encoders_;
   JsonLine parser_;
-  std::vector<Word> words_;
+  std::vector<TextWord> words_;
   std::vector<int32_t> tokens_;
   Sums sums_;
 };
@@ -89,7 +89,7 @@ StageRun stats_corpus(std::span<const CorpusFile> files, const StatsOptions& opt
       format("stats {} {} {}", options.text_field, options.tokenizer != nullptr, stage.samples);
   std::optional<EncoderPool> encoders;
   if (options.tokenizer != nullptr) encoders.emplace(*options.tokenizer);
-  return run_reported(files, stage, [&](const Piece& piece, PieceResult& result) {
+  return run_reported(files, stage, [&](const CorpusPiece& piece, PieceResult& result) {
     PieceCounter(options, encoders ? &*encoders : nullptr).work(piece, result);
   });
 }
