@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs clang-tidy on our sources, in parallel. A file is skipped when it, our headers that it
-reaches, its compile command and .clang-tidy are what they were when it last passed."""
+"""Runs clang-tidy on our sources as they are compiled (small files several at a time), in parallel.
+A compilation is skipped when its sources, our headers that they reach, its command and .clang-tidy
+are what they were when it last passed."""
 import argparse
 import concurrent.futures
 import hashlib
@@ -13,14 +14,14 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-INCLUDE = re.compile(r'^\s*#\s*include\s+"(tephra/[^"]+)"', re.M)
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # One instruction set is enough to lint a kernel; gcc's warning flags are not all clang's.
 EXTRA = ["--extra-arg=-DHWY_COMPILE_ONLY_STATIC", "--extra-arg=-Wno-unknown-warning-option"]
 
 
 def reached(path, seen):
-    """The file and every header of ours that it includes, directly or not."""
-    if path in seen or not path.exists():
+    """The file and everything of ours that it includes, directly or not."""
+    if path in seen or not path.is_relative_to(ROOT) or not path.exists():
         return seen
     seen.add(path)
     for name in INCLUDE.findall(path.read_text()):
@@ -53,13 +54,14 @@ def main():
     todo = []
     for entry in commands:
         path = pathlib.Path(entry["directory"], entry["file"]).resolve()
-        if not path.is_relative_to(ROOT / "tephra"):
+        batch = "rooms" in path.parts and path.parent.name == "Unity"
+        if not path.is_relative_to(ROOT / "tephra") and not batch or path.suffix == ".cu":
             continue
         stamp = passed / fingerprint(path, entry["command"].replace(str(ROOT), ""))
         if not stamp.exists():
             todo.append((path, stamp))
-    print(f"check: clang-tidy on {len(todo)} files that have changed, about "
-          f"{max(1, len(todo) * 5 // args.jobs // 60)} minutes", flush=True)
+    print(f"check: clang-tidy on {len(todo)} compilations that have changed, about "
+          f"{max(1, len(todo) * 8 // args.jobs // 60)} minutes", flush=True)
 
     failed, start = 0, time.time()
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
@@ -72,7 +74,7 @@ def main():
             else:
                 failed += 1
                 print(f"{path.relative_to(ROOT)}:\n{text}", flush=True)
-    print(f"check: clang-tidy: {failed} of {len(todo)} files failed, {time.time() - start:.0f} s")
+    print(f"check: clang-tidy: {failed} of {len(todo)} failed, {time.time() - start:.0f} s")
     return 1 if failed else 0
 
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kBucketRecords = 2048;  // on average; their table fits the first-level cache
 constexpr int kMaxBits = 11;             // of a pass: a line of cache for each bucket
-constexpr int64_t kGrain = 4;            // buckets
+constexpr int64_t kJoinGrain = 4;        // buckets
 
 struct Edge {
   uint32_t first, later;
@@ -60,12 +60,12 @@ class Matcher {
 void match_buckets(std::span<const BandRecord> records, std::span<const size_t> begin,
                    FunctionRef<void(uint32_t, uint32_t)> found) {
   const auto buckets = static_cast<int64_t>(begin.size()) - 1;
-  std::vector<std::vector<Edge>> edges(static_cast<size_t>(ceil_div(buckets, kGrain)));
-  parallel_for(buckets, kGrain, [&](int64_t first, int64_t last) {
+  std::vector<std::vector<Edge>> edges(static_cast<size_t>(ceil_div(buckets, kJoinGrain)));
+  parallel_for(buckets, kJoinGrain, [&](int64_t first, int64_t last) {
     Matcher matcher;
     for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
       matcher.match(records.subspan(begin[i], begin[i + 1] - begin[i]),
-                    edges[static_cast<size_t>(first / kGrain)]);
+                    edges[static_cast<size_t>(first / kJoinGrain)]);
     }
   });
   for (const std::vector<Edge>& part : edges) {

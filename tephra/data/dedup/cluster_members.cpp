@@ -11,7 +11,7 @@ namespace tephra {
 namespace {
 
 constexpr const char* kSets = "sets";
-constexpr const char* kEnding = ".bin";
+constexpr const char* kMembersEnding = ".bin";
 
 }  // namespace
 
@@ -58,7 +58,7 @@ StageRun write_shingle_sets(std::span<const CorpusFile> files,
                             const std::string& text_field, StageSettings settings) {
   settings.what = "compare";
   settings.inner = true;
-  settings.streams = {{kSets, kEnding, false}};
+  settings.streams = {{kSets, kMembersEnding, false}};
   settings.settings = format("sets {} {}", preset.name, text_field);
   return run_stage(files, settings, [&](const CorpusPiece& piece, PieceResult& result) {
     const std::span<const ClusterMember> of_file = members_of(members, piece.file_index);
@@ -83,7 +83,7 @@ ShingleSets::ShingleSets(std::span<const CorpusFile> files, std::span<const Clus
   for (size_t file = 0; file < files.size(); ++file) {
     const size_t count = members_of(members, file).size();
     if (count == 0) continue;
-    maps_.push_back(MappedFile::open(folder / kSets / (files[file].title() + kEnding)));
+    maps_.push_back(MappedFile::open(folder / kSets / (files[file].title() + kMembersEnding)));
     const std::span<const std::byte> bytes = maps_.back()->bytes();
     size_t at = 0;
     for (size_t i = 0; i < count; ++i) {

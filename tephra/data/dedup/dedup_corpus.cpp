@@ -16,7 +16,7 @@
 namespace tephra {
 namespace {
 
-constexpr const char* kWorkFolder = ".dedup";
+constexpr const char* kDedupFolder = ".dedup";
 constexpr int64_t kClusterGrain = 16;
 
 // Sources by number, in the order of their names.
@@ -227,7 +227,7 @@ class DedupWriter {
   WriterInput in_;
 };
 
-std::string settings_text(const DedupOptions& o, const StageSettings& stage) {
+std::string dedup_settings(const DedupOptions& o, const StageSettings& stage) {
   std::string text = format(
       "dedup {} {}x{} field={} score={} keep={} across={} verify={} similarity={} level={} "
       "samples={} skip={} max={}",
@@ -240,7 +240,7 @@ std::string settings_text(const DedupOptions& o, const StageSettings& stage) {
   return text;
 }
 
-Json report_json(const DedupOptions& o, const Tally& tally) {
+Json dedup_report(const DedupOptions& o, const Tally& tally) {
   Json report;
   report["stage"] = "dedup";
   report["preset"] = o.preset.name;
@@ -260,7 +260,7 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
   const Sources sources(files);
   const SurvivorRules rules = survivor_rules(options, sources);
   StageSettings work = stage;
-  work.out = stage.out / kWorkFolder / "signatures";
+  work.out = stage.out / kDedupFolder / "signatures";
   const StageRun signed_run =
       write_signatures(files, options.preset, {options.text_field, options.score_field}, work);
   if (!signed_run.complete) return signed_run;
@@ -274,7 +274,7 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
   // What could not be read was counted, or stopped the run, when it was signed.
   stage.on_error = OnError::skip;
   work.on_error = OnError::skip;
-  work.out = stage.out / kWorkFolder / "sets";
+  work.out = stage.out / kDedupFolder / "sets";
   std::optional<ShingleSets> sets;
   if (options.verify && !members.empty()) {
     StageRun compared =
@@ -287,7 +287,7 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
 
   stage.what = "write";
   stage.streams = {{kDocumentsFolder}, {"removed"}};
-  stage.settings = settings_text(options, stage);
+  stage.settings = dedup_settings(options, stage);
   std::vector<bool> skip_file;
   for (const uint32_t source : sources.of_file) skip_file.push_back(rules.untouched[source]);
   const DedupWriter writer({files, members, resolved.removals, options.text_field, skip_file,
@@ -303,8 +303,8 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
     for (const Tally::Sample& sample : list) tally.sample(kind, sample.id, sample.text);
   }
   written.tally = tally;
-  write_file(stage.out / kReportFile, report_json(options, tally).dump(2) + "\n");
-  std::filesystem::remove_all(stage.out / kWorkFolder);
+  write_file(stage.out / kReportFile, dedup_report(options, tally).dump(2) + "\n");
+  std::filesystem::remove_all(stage.out / kDedupFolder);
   for (const std::string& name : options.references) {
     for (const StageStream& stream : stage.streams) {
       std::filesystem::remove_all(stage.out / stream.folder / name);

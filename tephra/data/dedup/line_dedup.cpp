@@ -15,10 +15,10 @@
 namespace tephra {
 namespace {
 
-constexpr const char* kWorkFolder = ".dedup";
+constexpr const char* kLinesFolder = ".dedup";
 constexpr const char* kHashes = "hashes";
 constexpr const char* kCounts = "counts";
-constexpr const char* kEnding = ".bin";
+constexpr const char* kLinesEnding = ".bin";
 constexpr size_t kReadHashes = size_t{1} << 19;
 
 // Pieces that are compared, of one document.
@@ -52,8 +52,8 @@ StageRun write_hashes(std::span<const CorpusFile> files, const LineDedupOptions&
                       StageSettings stage) {
   stage.what = "hash";
   stage.inner = true;
-  stage.out = stage.out / kWorkFolder;
-  stage.streams = {{kHashes, kEnding, false}, {kCounts, kEnding, false}};
+  stage.out = stage.out / kLinesFolder;
+  stage.streams = {{kHashes, kLinesEnding, false}, {kCounts, kLinesEnding, false}};
   stage.settings =
       format("lines {} {} {}", options.text_field, options.paragraphs, options.least_chars);
   return run_stage(files, stage, [&](const CorpusPiece& piece, PieceResult& result) {
@@ -116,7 +116,7 @@ class SeenPieces {
 
  private:
   Path path(const char* kind, const CorpusFile& file) const {
-    return folder_ / kind / (file.title() + kEnding);
+    return folder_ / kind / (file.title() + kLinesEnding);
   }
 
   std::vector<BandRecord> read(uint64_t part, uint64_t parts) const {
@@ -171,7 +171,7 @@ StageRun dedup_lines(std::span<const CorpusFile> files, const LineDedupOptions& 
                      StageSettings stage) {
   const StageRun hashed = write_hashes(files, options, stage);
   if (!hashed.complete) return hashed;
-  SeenPieces seen(files, stage.out / kWorkFolder);
+  SeenPieces seen(files, stage.out / kLinesFolder);
   seen.find(options.memory_bytes);
   stage.what = "dedup lines";
   stage.streams = {{kDocumentsFolder}};
@@ -201,7 +201,7 @@ StageRun dedup_lines(std::span<const CorpusFile> files, const LineDedupOptions& 
     });
   };
   StageRun run = run_reported(files, stage, work);
-  if (run.complete) std::filesystem::remove_all(stage.out / kWorkFolder);
+  if (run.complete) std::filesystem::remove_all(stage.out / kLinesFolder);
   return run;
 }
 

@@ -14,11 +14,11 @@ namespace {
 
 constexpr const char* kRecords = "records";
 constexpr const char* kBands = "bands";
-constexpr const char* kEnding = ".bin";
-constexpr size_t kReadBytes = size_t{4} << 20;
+constexpr const char* kSignatureEnding = ".bin";
+constexpr size_t kSignatureBytes = size_t{4} << 20;
 
 Path file_path(const Path& folder, const char* kind, const CorpusFile& file) {
-  return folder / kind / (file.title() + kEnding);
+  return folder / kind / (file.title() + kSignatureEnding);
 }
 
 template <class T>
@@ -72,7 +72,7 @@ StageRun write_signatures(std::span<const CorpusFile> files, const SignaturePres
                           const SignatureFields& fields, StageSettings settings) {
   settings.what = "signatures";
   settings.inner = true;
-  settings.streams = {{kRecords, kEnding, false}, {kBands, kEnding, false}};
+  settings.streams = {{kRecords, kSignatureEnding, false}, {kBands, kSignatureEnding, false}};
   settings.settings = format("signatures {} {}x{} {} {}", preset.name, preset.bands, preset.rows,
                              fields.text, fields.score);
   return run_stage(files, settings, [&](const CorpusPiece& piece, PieceResult& result) {
@@ -110,7 +110,7 @@ void SignatureFiles::read_bands(int64_t first_band, std::span<std::vector<BandRe
   for (size_t file = 0; file < files_.size(); ++file) {
     const FileReader reader(file_path(folder_, kBands, files_[file]));
     const size_t documents = first_[file + 1] - first_[file];
-    const size_t step = std::max<size_t>(1, kReadBytes / (8 * bands));
+    const size_t step = std::max<size_t>(1, kSignatureBytes / (8 * bands));
     for (size_t begin = 0; begin < documents; begin += step) {
       const size_t count = std::min(step, documents - begin);
       keys.resize(count * bands);

@@ -15,7 +15,7 @@
 namespace tephra {
 namespace {
 
-constexpr int64_t kPlain = 0, kPlainDictionary = 2, kRle = 3, kDelta = 5, kRleDictionary = 8,
+constexpr int64_t kPlainPages = 0, kPlainDictionary = 2, kRle = 3, kDelta = 5, kRleDictionary = 8,
                   kStreamSplit = 9;
 constexpr int64_t kMaxPageValues = int64_t{1} << 24;
 constexpr int64_t kHeaderBytes = 1 << 16;  // statistics can make headers long
@@ -64,7 +64,7 @@ void ParquetColumnReader::load_dictionary(const ParquetPageHeader& header,
   require_data(header.values <= kMaxPageValues, "{}: its dictionary is damaged", where_);
   decompress_page(chunk_.codec, packed, static_cast<size_t>(header.bytes), dictionary_page_,
                   where_);
-  load_values(dictionary_page_, kPlain, static_cast<size_t>(header.values));
+  load_values(dictionary_page_, kPlainPages, static_cast<size_t>(header.values));
   dictionary_strings_.swap(strings_);
   dictionary_numbers_.swap(numbers_);
 }
@@ -139,8 +139,8 @@ void ParquetColumnReader::load_numbers(std::string_view bytes, int64_t encoding,
       numbers_.assign(bits.begin(), bits.end());
       return;
     }
-    require_data(encoding == kPlain && bytes.size() >= (count + 7) / 8, "{}: a page is damaged",
-                 where_);
+    require_data(encoding == kPlainPages && bytes.size() >= (count + 7) / 8,
+                 "{}: a page is damaged", where_);
     for (size_t i = 0; i < count; ++i) {
       numbers_.push_back(static_cast<unsigned char>(bytes[i / 8]) >> (i % 8) & 1);
     }
@@ -152,8 +152,8 @@ void ParquetColumnReader::load_numbers(std::string_view bytes, int64_t encoding,
     return;
   }
   const bool split = encoding == kStreamSplit;  // all first bytes, then all second ones, ...
-  require_data(encoding == kPlain || split, "{}: numbers in encoding {} are not supported", where_,
-               encoding);
+  require_data(encoding == kPlainPages || split, "{}: numbers in encoding {} are not supported",
+               where_, encoding);
   const size_t width = number_bytes(column_.type);
   require_data(bytes.size() / width >= count, "{}: a page is damaged", where_);
   for (size_t i = 0; i < count; ++i) {

@@ -9,7 +9,7 @@
 namespace tephra {
 namespace {
 
-constexpr std::string_view kMagic = "PAR1";
+constexpr std::string_view kParquetMagic = "PAR1";
 constexpr int64_t kTailBytes = 8;  // size of the footer, magic
 constexpr int64_t kMaxFooter = int64_t{1} << 30;
 
@@ -138,7 +138,7 @@ ParquetMeta read_parquet_meta(const FileReader& file) {
   require_data(file.size() >= 12, "{}: is too short for a Parquet file", where);
   std::string tail(kTailBytes, '\0');
   file.read(file.size() - kTailBytes, std::as_writable_bytes(std::span(tail)));
-  require_data(std::string_view(tail).substr(4) == kMagic,
+  require_data(std::string_view(tail).substr(4) == kParquetMagic,
                "{}: does not end as a Parquet file does; it is cut off or of another kind", where);
   uint32_t size = 0;
   std::memcpy(&size, tail.data(), 4);

@@ -12,7 +12,7 @@
 namespace tephra {
 namespace {
 
-constexpr size_t kBlockBytes = size_t{1} << 18;
+constexpr size_t kWetBlockBytes = size_t{1} << 18;
 constexpr size_t kMaxHeaderBytes = size_t{1} << 16;
 constexpr size_t kMaxRecordBytes = size_t{1} << 30;
 
@@ -71,7 +71,7 @@ class WetReader : public ConvertingReader {
     buffer_.erase(0, at_);
     at_ = 0;
     const size_t before = buffer_.size();
-    buffer_.resize(before + kBlockBytes);
+    buffer_.resize(before + kWetBlockBytes);
     const size_t got = bytes_->read(std::span(buffer_).subspan(before));
     buffer_.resize(before + got);
     return got > 0;

@@ -107,7 +107,7 @@ std::vector<std::string> folder_names(const PipelineConfig& config) {
   return names;
 }
 
-Json counts_of(const Path& folder) {
+Json stage_counts(const Path& folder) {
   const Path path = folder / kReportFile;
   const Json report = Json::parse(read_file(path), path.string());
   const Json* counts = report.find("counts");
@@ -171,7 +171,7 @@ PipelineResult run_pipeline(const PipelineConfig& config, bool overwrite) {
   PipelineResult result;
   for (size_t i = 0; i < names.size(); ++i) {
     run_stage_of(config, i, names, overwrite);
-    result.stages.emplace_back(names[i], counts_of(Path(config.out) / names[i]));
+    result.stages.emplace_back(names[i], stage_counts(Path(config.out) / names[i]));
   }
   if (config.tokens) run_tokens(config, names, result);
   return result;
