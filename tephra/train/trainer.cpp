@@ -300,12 +300,25 @@ void Trainer::stop_here() {
               "run the same command again to go on");
 }
 
+// What differs from run to run comes last, with what the evaluation noted of it.
+void Trainer::close_row(Json& row, Json timing) {
+  if (const Json* noted = row.find("timing")) timing["evaluation"] = *noted->find("evaluation");
+  Json closed;
+  for (const auto& [key, value] : row.object()) {
+    if (key != "timing") closed[key] = value;
+  }
+  closed["timing"] = std::move(timing);
+  row = std::move(closed);
+}
+
 // The evaluation that the signal cut short, so that the step's line is as if there had been none.
 void Trainer::finish_pending() {
   const StepInfo info = phases_.at(step_ - 1);
   enter_phase(info.phase);
-  Json row = pending_;
+  Json row, timing;
+  for (const auto& [key, value] : pending_.object()) (key == "timing" ? timing : row[key]) = value;
   if (!look_at_held_out(info, row)) stop_here();
+  close_row(row, std::move(timing));
   pending_ = Json();
   write_row(row);
   if (due(parts_.config.checkpoints.every_steps, step_)) save(step_, true);
@@ -438,8 +451,7 @@ void Trainer::log_step(const StepInfo& info, const StepResult& r) {
     const bool looked = look_at_held_out(info, row);
     Json timing = speed_.line();
     timing["memory_bytes"] = memory;
-    if (const Json* own = row.find("timing")) timing["evaluation"] = *own->find("evaluation");
-    row["timing"] = std::move(timing);
+    close_row(row, std::move(timing));
     if (looked) {
       write_row(row);
     } else {

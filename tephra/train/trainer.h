@@ -79,6 +79,7 @@ class Trainer {
   ModelFigures figures_of(int64_t context) const;
   void save(int64_t step, bool regular);
   void finish_pending();
+  static void close_row(Json& row, Json timing);
   [[noreturn]] void stop_here();
   void log_step(const StepInfo& info, const StepResult& result);
   bool look_at_held_out(const StepInfo& info, Json& row);

@@ -93,7 +93,7 @@ TEST(LineWindows, PassOverLinesThatAreTooLong) {
 TEST(LineWindows, GiveTheLinesBeforeDamage) {
   const Scratch scratch;
   std::string text;
-  for (int i = 0; i < 300000; ++i) text += "line " + std::to_string(i * 7919) + "\n";
+  for (int64_t i = 0; i < 300000; ++i) text += "line " + std::to_string(i * 7919) + "\n";
   for (const char* name : {"a.jsonl.gz", "a.jsonl.zst"}) {
     const std::string whole = name[8] == 'g' ? gzipped(text) : zstd_compressed(text);
     write_file(scratch / name, whole.substr(0, whole.size() / 2));

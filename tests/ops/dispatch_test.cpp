@@ -73,9 +73,9 @@ TEST(Dispatch, NamesBothShapesWhenTheyDoNotFit) {
             "grouped_linear: weight must be [2, out, 4] to match the plan and x [3, 4], got "
             "[3, 5, 4]");
   EXPECT_EQ(message_of([&] {
-              grouped_linear(x, Tensor({2, 5, 4}, DType::bf16), plan);
+              grouped_linear(x, Tensor({2, 5, 4}, DType::f64), plan);
             }),
-            "grouped_linear: weight is bf16, x is f32");
+            "grouped_linear: weight is f64, x is f32");
 }
 
 // The same tokens for expert 1, alone with it and among many: same bits, in both classes of rows.
