@@ -56,7 +56,8 @@ TEST(Program, EveryCommandHasHelpWithAnExample) {
 TEST(Program, SaysWhyThereIsNoGpu) {
   const Ran doctor = tephra_program({"doctor", "--no-measure", "--json"});
   ASSERT_EQ(doctor.code, 0);
-  const Json* gpu = Json::parse(doctor.out, "doctor").find("gpu");
+  const Json found = Json::parse(doctor.out, "doctor");
+  const Json* gpu = found.find("gpu");
   ASSERT_NE(gpu, nullptr);
   if (!gpu->find("devices")->array().empty()) GTEST_SKIP() << "this machine has one";
   const Ran ran = tephra_program({"bench", "train", "--device", "gpu"});
