@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 CLIENT = "openai@6.16.0"
+SKIPPED = 77
 
 
 def install(folder):
@@ -19,8 +20,12 @@ def install(folder):
     if stamp.exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix",
-                    str(folder), CLIENT], check=True, timeout=300, stdout=subprocess.DEVNULL)
+    done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts",
+                           "--prefix", str(folder), CLIENT], check=False, timeout=300,
+                          stdout=subprocess.DEVNULL)
+    if done.returncode != 0:
+        print(f"skipped: npm could not bring {CLIENT}; is its registry reachable?")
+        sys.exit(SKIPPED)
     stamp.touch()
 
 
