@@ -22,26 +22,29 @@ void LineWindows::skip_to(int64_t offset, int64_t row) {
 bool LineWindows::read_more(std::string& to) {
   if (at_end_) return false;
   if (!reader_) reader_ = open_documents(path_);
-  std::string passed;
-  while (skip_ > 0) {
-    passed.resize(std::min(kReadBytes, static_cast<size_t>(skip_)));
-    const size_t got = reader_->read(passed);
-    require_data(got > 0, "{}: is shorter than when its reading began; it was changed",
-                 path_.string());
-    skip_ -= static_cast<int64_t>(got);
-  }
   const size_t before = to.size();
-  to.resize(before + kReadBytes);
-  size_t got = 0;
-  try {
-    got = reader_->read(std::span(to).subspan(before));
-  } catch (...) {
-    to.resize(before);
-    throw;
+  // What is passed over is read in the same blocks as at first: where blocks end decides where
+  // windows end, and a run that goes on must cut the same ones.
+  for (;;) {
+    size_t got = 0;
+    to.resize(before + kReadBytes);
+    try {
+      got = reader_->read(std::span(to).subspan(before));
+    } catch (...) {
+      to.resize(before);
+      throw;
+    }
+    to.resize(before + got);
+    at_end_ = got == 0;
+    if (at_end_) break;
+    const size_t passed = std::min(got, static_cast<size_t>(skip_));
+    skip_ -= static_cast<int64_t>(passed);
+    to.erase(before, passed);
+    if (passed < got) return true;
   }
-  to.resize(before + got);
-  at_end_ = got == 0;
-  return got > 0;
+  require_data(skip_ == 0, "{}: is shorter than when its reading began; it was changed",
+               path_.string());
+  return false;
 }
 
 // Reads until the window has its size and a whole line; what is after the last line stays back.
