@@ -26,11 +26,12 @@ constexpr std::array<char, 256> kEscapes = make_escapes();
 
 // After the string that begins at `at` with its quote.
 size_t end_of_string(std::string_view json, size_t at) {
-  for (++at; at < json.size(); ++at) {
+  ++at;
+  while (at < json.size()) {
     at = json.find_first_of("\"\\", at);
     if (at == std::string_view::npos) return json.size();
     if (json[at] == '"') return at + 1;
-    ++at;  // what a backslash stands before
+    at += 2;  // a backslash and what it stands before
   }
   return json.size();
 }

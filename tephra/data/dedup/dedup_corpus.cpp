@@ -124,7 +124,7 @@ void check_losses(Resolved& resolved, const SignatureFiles& signatures, const So
     const std::string& from = sources.names[sources.of_file[signatures.file_of(removal.document)]];
     const std::string& of = sources.names[sources.of_file[signatures.file_of(removal.survivor)]];
     resolved.tally.count("source." + from + ".removed");
-    resolved.tally.count("removed_of." + from + "." + of);
+    resolved.tally.count(format("removed_of.{}.{}", from, of));
   }
   for (const std::string& name : sources.names) {
     const auto removed = static_cast<double>(resolved.tally["source." + name + ".removed"]);
