@@ -35,11 +35,10 @@ class AnswerWriter {
   void count(const AnswerPiece& piece);
   std::string token_text(int32_t id) const;
 
-  const Tokenizer& tokenizer_;
-
  private:
   virtual const char* event_object() const = 0;
 
+  const Tokenizer& tokenizer_;
   std::string model_, id_;
   int64_t created_;
   int64_t n_;

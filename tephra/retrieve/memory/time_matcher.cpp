@@ -5,8 +5,11 @@
 #include <algorithm>
 
 namespace tephra {
+namespace {
 
 using Kind = TimeToken::Kind;
+
+}  // namespace
 
 bool TimeMatcher::is(size_t i, std::string_view words) const {
   if (i >= tokens_.size() || tokens_[i].kind == Kind::mark) return false;

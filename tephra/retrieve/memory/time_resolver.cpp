@@ -8,9 +8,12 @@
 #include "tephra/retrieve/memory/civil_time.h"
 
 namespace tephra {
+namespace {
 
 using RefKind = TimeRef::Kind;
 using Bound = TimePhrase::Bound;
+
+}  // namespace
 
 TimeResolver::TimeResolver(const TurnTable& table, const AskingMoment& moment)
     : table_(&table),

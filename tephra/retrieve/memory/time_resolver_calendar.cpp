@@ -6,8 +6,11 @@
 #include "tephra/retrieve/memory/time_resolver.h"
 
 namespace tephra {
+namespace {
 
 using RefKind = TimeRef::Kind;
+
+}  // namespace
 
 namespace {
 
