@@ -17,7 +17,7 @@ endif()
 add_library(tephra_flags INTERFACE)
 target_include_directories(tephra_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(tephra_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion
-  -Wno-sign-conversion -Wno-missing-field-initializers -Wno-subobject-linkage -Werror -ffp-contract=off)
+  -Wno-sign-conversion -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> -Werror -ffp-contract=off)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(tephra_flags INTERFACE -march=haswell -mtune=generic)
 endif()
