@@ -16,15 +16,17 @@ for target in "${targets[@]}"; do
   found=build/fuzz/corpus/$target
   kept=fuzz/corpus/$target
   mkdir -p "$found"
+  inputs=("$found")
+  [ -d "$kept" ] && inputs+=("$kept")
   options=(-max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -verbosity=0
     -print_final_stats=1 -artifact_prefix=build/fuzz/findings/"$target"-)
   [ -f "fuzz/$target.dict" ] && options+=(-dict="fuzz/$target.dict")
   log=build/fuzz/$target.log
-  if ! build/fuzz/fuzz/"${target}_fuzz" "${options[@]}" "$found" "$kept" > "$log" 2>&1; then
+  if ! build/fuzz/fuzz/"${target}_fuzz" "${options[@]}" "${inputs[@]}" > "$log" 2>&1; then
     tail -40 "$log"
     echo "fuzz: $target FAILED; the input is in build/fuzz/findings, the whole output in $log"
     exit 1
   fi
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-  echo "fuzz: $target: $runs inputs in about $seconds s, $(find "$found" "$kept" -type f | wc -l) kept, no finding"
+  echo "fuzz: $target: $runs inputs in about $seconds s, $(find "${inputs[@]}" -type f | wc -l) kept, no finding"
 done

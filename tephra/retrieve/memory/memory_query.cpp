@@ -7,6 +7,7 @@
 #include "tephra/retrieve/memory/civil_time.h"
 #include "tephra/retrieve/memory/memory.h"
 #include "tephra/retrieve/memory/question.h"
+#include "tephra/text/unicode.h"
 
 namespace tephra {
 namespace {
@@ -51,10 +52,12 @@ int strength(const TimePhrase& phrase) {
   }
 }
 
-std::vector<Said> said_in(std::string_view text, const std::vector<TimePhrase>& times) {
+// The phrases lie where they were found: in the text after its repair.
+std::vector<Said> said_in(std::string_view asked, const std::vector<TimePhrase>& times) {
+  const std::string text = lossy_utf8(asked);
   std::vector<Said> out;
   for (const TimePhrase& t : times) {
-    out.push_back({t, clipped(text.substr(t.begin, t.end - t.begin), 80)});
+    out.push_back({t, clipped(std::string_view(text).substr(t.begin, t.end - t.begin), 80)});
   }
   return out;
 }
