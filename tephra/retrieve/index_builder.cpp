@@ -70,10 +70,12 @@ void IndexBuilder::grow_slots() {
 
 void IndexBuilder::add(std::string_view name, std::string_view text) {
   const size_t broken = find_invalid_utf8(text);
-  require_data(broken == std::string_view::npos,
-               "{}: expected UTF-8, got byte {:#04x} at offset {}; convert it first, for example "
-               "with iconv -f latin1 -t utf-8",
-               name, static_cast<unsigned>(static_cast<unsigned char>(text[broken])), broken);
+  if (broken != std::string_view::npos) {
+    require_data(false,
+                 "{}: expected UTF-8, got byte {:#04x} at offset {}; convert it first, for example "
+                 "with iconv -f latin1 -t utf-8",
+                 name, static_cast<unsigned>(static_cast<unsigned char>(text[broken])), broken);
+  }
   const size_t before = d_.text.size();
   const auto first = d_.chunk_begin.size();
   d_.text.insert(d_.text.end(), text.begin(), text.end());

@@ -210,7 +210,8 @@ TEST(BandJoin, JoinsEqualKeysAsBruteForceDoes) {
     std::map<uint64_t, uint32_t> first;
     UnionFind want(count), got(count);
     for (const BandRecord& record : records) {
-      want.join(record.document, first.emplace(record.key, record.document).first->second);
+      want.join(record.document,
+                first.emplace(uint64_t{record.key}, uint32_t{record.document}).first->second);
     }
     BandJoin().join(records, got);
     for (uint32_t d = 0; d < count; ++d) ASSERT_EQ(got.root(d), want.root(d));

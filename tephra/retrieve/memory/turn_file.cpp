@@ -141,7 +141,8 @@ TurnFileState read_turns(std::span<const std::byte> file, const std::string& whe
                          TurnTable& table) {
   // A crash may leave a new file empty, or with a part of its header.
   const std::string whole = header();
-  if (file.size() < kHeaderBytes && std::memcmp(whole.data(), file.data(), file.size()) == 0) {
+  if (file.empty() ||
+      (file.size() < kHeaderBytes && std::memcmp(whole.data(), file.data(), file.size()) == 0)) {
     return {.torn_bytes = static_cast<int64_t>(file.size())};
   }
   require_data(file.size() >= kHeaderBytes, "{}: is no memory file: it has {} bytes", where,
