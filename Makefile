@@ -8,7 +8,8 @@ SOURCES = $(shell find tephra tests fuzz -name '*.h' -o -name '*.cpp' -o -name '
 
 # What each sanitizer build runs. ThreadSanitizer costs a factor of ten, so it gets the tests that
 # use several threads: those of the rooms with shared state, and every op on 1 to 16 threads.
-TSAN_ROOMS = base device core infer
+# The engine's tests in infer have not been tried with it yet.
+TSAN_ROOMS = base device core
 TSAN_OPS = *AnyNumberOfThreads*
 
 .DEFAULT_GOAL := help

@@ -27,7 +27,9 @@ TEST(FmaPeak, IsMadeOfCoresAndClock) {
   EXPECT_EQ(FmaPeak{.cores = 2}.text(), "not known for this processor");
   const FmaPeak here = fma_peak(1);
   EXPECT_EQ(here.cores, 1);
+#ifndef TEPHRA_SANITIZED  // there the loop that is timed runs something else
   EXPECT_GT(here.ghz, 0.1);
+#endif
   EXPECT_LT(here.ghz, 10);
 }
 
