@@ -40,7 +40,8 @@ TEST(MemoryCommands, AddAndFindAgain) {
             "[1] session 1, 2023-03-05T10:01:00  Ben: A pity.\n");
   EXPECT_NE(asked.err.find("five days ago' is"), std::string::npos) << asked.err;
 
-  const Ran json = memory({"query", file, "What did Ann say about a telescope in March?", "--json"});
+  const Ran json =
+      memory({"query", file, "What did Ann say about a telescope in March?", "--json"});
   ASSERT_EQ(json.code, 0) << json.err;
   const Json answer = Json::parse(json.out, "stdout");
   EXPECT_EQ(answer.find("turns")->array().at(0).find("response")->integer(), 2);
