@@ -30,7 +30,7 @@ build:  ## build the release preset: build/release/tephra and the tests (minutes
 	@cmake --build --preset release -j $(JOBS)
 
 test: build  ## build, then run every CPU test (some minutes)
-	@echo "test: every CPU test, about half a minute"
+	@echo "test: every CPU test, a minute or two"
 	@ctest --test-dir build/release -LE gpu -j $(JOBS) --output-on-failure --no-tests=error
 
 quickstart: build  ## build, train a small ZAYA1 on built-in tasks, evaluate it, let it answer (5 minutes)
@@ -40,7 +40,7 @@ bench: build  ## build, then time every op beside the ceilings of this machine (
 	@echo "bench: every op and the ceilings measured in the same run; leave the machine alone"
 	@build/release/tephra bench ops
 
-check: check-format check-layers check-gpu check-lint check-fuzz check-debug check-tsan  ## format, lint, layers, sanitizers (20 minutes cold)
+check: check-format check-layers check-gpu check-lint check-fuzz check-debug check-tsan  ## format, lint, layers, sanitizers (most of an hour cold)
 	@echo "check: all passed"
 
 check-format:
@@ -68,14 +68,14 @@ check-lint:
 
 check-debug:
 	@tools/setup.sh build
-	@echo "check: AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer, about 8 minutes cold"
+	@echo "check: AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer, about 15 minutes cold"
 	@cmake --preset debug > /dev/null
 	@cmake --build --preset debug -j $(JOBS)
 	@ctest --test-dir build/debug -LE gpu -j $(JOBS) --output-on-failure --no-tests=error
 
 check-tsan:
 	@tools/setup.sh build
-	@echo "check: ThreadSanitizer, about 5 minutes cold"
+	@echo "check: ThreadSanitizer, about 8 minutes cold"
 	@cmake --preset tsan > /dev/null
 	@cmake --build --preset tsan -j $(JOBS) --target $(TSAN_ROOMS:%=%_test) ops_test
 	@ctest --test-dir build/tsan -R '^($(subst $() ,|,$(TSAN_ROOMS)))$$' -j $(JOBS) --output-on-failure --no-tests=error
