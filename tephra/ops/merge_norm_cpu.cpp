@@ -160,15 +160,15 @@ struct GradRow {
 };
 
 // s^2 * m of one row. Meanwhile what only the other pass over the row needs comes in.
-template <class T>
+template <class T, bool kPastCache>
 HWY_INLINE Vec<T> shrink_of(const acc_t<T>* packed, const GradRow<T>& row, int64_t width) {
   if (!row.dnormed) return set<T>(0);
   auto dots = set<T>(0);
   for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
     const VectorsAt<T> v(packed, c, n);
     if (row.dmerged) __builtin_prefetch(row.dmerged + c);
-    if (row.dx) __builtin_prefetch(row.dx + c, 1);
-    if (row.dstream) __builtin_prefetch(row.dstream + c, 1);
+    if (!kPastCache && row.dx) __builtin_prefetch(row.dx + c, 1);
+    if (!kPastCache && row.dstream) __builtin_prefetch(row.dstream + c, 1);
     const auto t = hn::Mul(load_up_to(row.dnormed + c, n), v.weight);
     dots = hn::MulAdd(t, merge_at(v, row.x, row.stream, c, n).merged, dots);
   });
@@ -176,8 +176,19 @@ HWY_INLINE Vec<T> shrink_of(const acc_t<T>* packed, const GradRow<T>& row, int64
   return set<T>(row.rstd * row.rstd * mean);
 }
 
+// A gradient of a row, unless it is not wanted.
+template <bool kPastCache, class T>
+HWY_INLINE void write_gradient(T* row, int64_t c, Vec<T> v, int64_t n, bool accumulate) {
+  if (!row) return;
+  if (kPastCache) {
+    stream_up_to(row + c, v, n);
+  } else {
+    write_up_to(row + c, v, n, accumulate);
+  }
+}
+
 // Writes dx and dstream of some rows; adds to `sums` unless null.
-template <class T, int kRows>
+template <class T, int kRows, bool kPastCache>
 void backward_rows(const MergeNormGrad& k, const acc_t<T>* packed, int64_t first, acc_t<T>* sums) {
   const int64_t width = k.x.cols();
   const bool add_dx = k.dx.accumulate, add_dstream = k.dstream.accumulate;
@@ -186,7 +197,7 @@ void backward_rows(const MergeNormGrad& k, const acc_t<T>* packed, int64_t first
   for (int i = 0; i < kRows; ++i) {
     rows[i] = GradRow<T>(k, first + i);
     next[i] = GradRow<T>(k, std::min(first + kRows + i, k.x.rows() - 1));
-    shrink[i] = shrink_of(packed, rows[i], width);
+    shrink[i] = shrink_of<T, kPastCache>(packed, rows[i], width);
     rstd[i] = set<T>(rows[i].rstd);
   }
   for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
@@ -202,8 +213,8 @@ void backward_rows(const MergeNormGrad& k, const acc_t<T>* packed, int64_t first
         g = hn::MulAdd(hn::NegMulAdd(at.merged, shrink[i], hn::Mul(d, v.weight)), rstd[i], g);
         weight_sum = hn::MulAdd(hn::Mul(at.merged, rstd[i]), d, weight_sum);
       }
-      if (row.dx) write_up_to(row.dx + c, hn::Mul(g, v.hidden_scale), n, add_dx);
-      if (row.dstream) write_up_to(row.dstream + c, hn::Mul(g, v.residual_scale), n, add_dstream);
+      write_gradient<kPastCache>(row.dx, c, hn::Mul(g, v.hidden_scale), n, add_dx);
+      write_gradient<kPastCache>(row.dstream, c, hn::Mul(g, v.residual_scale), n, add_dstream);
       g_sum = hn::Add(g_sum, g);
       hidden_sum = hn::MulAdd(g, at.hidden, hidden_sum);
       residual_sum = hn::MulAdd(g, at.residual, residual_sum);
@@ -216,14 +227,26 @@ void backward_rows(const MergeNormGrad& k, const acc_t<T>* packed, int64_t first
   });
 }
 
-template <class T>
+template <class T, bool kPastCache>
 void backward_block(const MergeNormGrad& k, const acc_t<T>* packed, int64_t begin, int64_t end,
                     acc_t<T>* sums) {
   int64_t r = begin;
   for (; r + kBackwardRows <= end; r += kBackwardRows) {
-    backward_rows<T, kBackwardRows>(k, packed, r, sums);
+    backward_rows<T, kBackwardRows, kPastCache>(k, packed, r, sums);
   }
-  for (; r < end; ++r) backward_rows<T, 1>(k, packed, r, sums);
+  for (; r < end; ++r) backward_rows<T, 1, kPastCache>(k, packed, r, sums);
+}
+
+template <class T>
+void backward_block(const MergeNormGrad& k, const acc_t<T>* packed, int64_t begin, int64_t end,
+                    acc_t<T>* sums) {
+  const bool adds = k.dx.accumulate || k.dstream.accumulate;
+  if (!adds && k.x.bytes() > kBeyondCacheBytes) {
+    backward_block<T, true>(k, packed, begin, end, sums);
+    hwy::FlushStream();
+  } else {
+    backward_block<T, false>(k, packed, begin, end, sums);
+  }
 }
 
 // target = factor * the interleaved sum number `slot`, or adds it; no factor is 1.

@@ -52,62 +52,65 @@ void forward(const RmsNorm& k) {
 
 // With s = rstd and m = mean(dy * w * x): dx = s * (w * dy - x * s^2 * m).
 template <class T>
-void input_gradient_row(const RmsNormGrad& k, int64_t r) {
-  using Acc = acc_t<T>;
+HWY_INLINE acc_t<T> shrink_of(const RmsNormGrad& k, int64_t r) {
   const int64_t width = k.x.cols();
-  const T* w = k.weight.data<T>();
-  const T* x = k.x.row<T>(r);
-  const T* dy = k.dy.row<T>(r);
-  T* dx = k.dx.row<T>(r);
-  const int64_t next = std::min(r + 1, k.x.rows() - 1);
-  const T *next_x = k.x.row<T>(next), *next_dy = k.dy.row<T>(next);
-  const Acc s = k.rstd.data<Acc>()[r];
+  const T *w = k.weight.data<T>(), *x = k.x.row<T>(r), *dy = k.dy.row<T>(r);
   Vec<T> dots = set<T>(0);
   for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
     const auto t = hn::Mul(load_up_to(dy + c, n), load_up_to(w + c, n));
     dots = hn::MulAdd(t, load_up_to(x + c, n), dots);
-    __builtin_prefetch(dx + c, 1);
   });
-  const Acc shrink = s * s * (sum_of_lanes<T>(dots) / static_cast<Acc>(width));
-  for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
-    const auto t = hn::Mul(load_up_to(dy + c, n), load_up_to(w + c, n));
-    const auto v = hn::NegMulAdd(load_up_to(x + c, n), set<T>(shrink), t);
+  const acc_t<T> s = k.rstd.data<acc_t<T>>()[r];
+  return s * s * (sum_of_lanes<T>(dots) / static_cast<acc_t<T>>(width));
+}
+
+// Writes dx of a row; adds dy * x * s to `sums` unless null. Both while the row is in the cache.
+template <class T, bool kPastCache>
+void backward_row(const RmsNormGrad& k, int64_t r, acc_t<T>* sums) {
+  const T *w = k.weight.data<T>(), *x = k.x.row<T>(r), *dy = k.dy.row<T>(r);
+  T* dx = k.dx ? k.dx.row<T>(r) : nullptr;
+  const int64_t next = std::min(r + 1, k.x.rows() - 1);
+  const T *next_x = k.x.row<T>(next), *next_dy = k.dy.row<T>(next);
+  const auto s = set<T>(k.rstd.data<acc_t<T>>()[r]);
+  const auto shrink = set<T>(dx ? shrink_of<T>(k, r) : 0);
+  for_each_vector<T>(k.x.cols(), [&](int64_t c, int64_t n) HWY_ATTR {
     __builtin_prefetch(next_x + c);
     __builtin_prefetch(next_dy + c);
-    write_up_to(dx + c, hn::Mul(v, set<T>(s)), n, k.accumulate_dx);
+    const auto xv = load_up_to(x + c, n), g = load_up_to(dy + c, n);
+    if (dx) {
+      const auto v = hn::Mul(hn::NegMulAdd(xv, shrink, hn::Mul(g, load_up_to(w + c, n))), s);
+      if (kPastCache) {
+        stream_up_to(dx + c, v, n);
+      } else {
+        write_up_to(dx + c, v, n, k.accumulate_dx);
+      }
+    }
+    if (sums) write_up_to(sums + c, hn::Mul(hn::Mul(xv, s), g), n, true);
   });
 }
 
-// dweight = sum over rows of dy * x * s.
 template <class T>
-void add_weight_gradient(const RmsNormGrad& k, int64_t r, acc_t<T>* sums) {
-  const T* x = k.x.row<T>(r);
-  const T* dy = k.dy.row<T>(r);
-  const auto s = set<T>(k.rstd.data<acc_t<T>>()[r]);
-  for_each_vector<T>(k.x.cols(), [&](int64_t c, int64_t n) HWY_ATTR {
-    const auto t = hn::Mul(hn::Mul(load_up_to(x + c, n), s), load_up_to(dy + c, n));
-    write_up_to(sums + c, t, n, true);
-  });
+void backward_rows(const RmsNormGrad& k, int64_t begin, int64_t end, acc_t<T>* sums) {
+  if (k.dx && !k.accumulate_dx && k.dx.bytes() > kBeyondCacheBytes) {
+    for (int64_t r = begin; r < end; ++r) backward_row<T, true>(k, r, sums);
+    hwy::FlushStream();
+  } else {
+    for (int64_t r = begin; r < end; ++r) backward_row<T, false>(k, r, sums);
+  }
 }
 
-// Both gradients of a row while the row is in the cache.
 template <class T>
 void backward_as(const RmsNormGrad& k) {
   using Acc = acc_t<T>;
-  if (!k.dweight) {
-    if (!k.dx) return;
+  if (k.dweight) {
+    cpu::sum_rows<Acc>(k.x.rows(), k.x.cols(), k.dweight.data<Acc>(), k.accumulate_dweight,
+                       [&](int64_t begin, int64_t end, Acc* sums)
+                           HWY_ATTR { backward_rows<T>(k, begin, end, sums); });
+  } else if (k.dx) {
     parallel_for(k.x.rows(), kRows, [&](int64_t begin, int64_t end) HWY_ATTR {
-      for (int64_t r = begin; r < end; ++r) input_gradient_row<T>(k, r);
+      backward_rows<T>(k, begin, end, nullptr);
     });
-    return;
   }
-  cpu::sum_rows<Acc>(k.x.rows(), k.x.cols(), k.dweight.data<Acc>(), k.accumulate_dweight,
-                     [&](int64_t begin, int64_t end, Acc* sums) HWY_ATTR {
-                       for (int64_t r = begin; r < end; ++r) {
-                         if (k.dx) input_gradient_row<T>(k, r);
-                         add_weight_gradient<T>(k, r, sums);
-                       }
-                     });
 }
 
 void backward(const RmsNormGrad& k) {

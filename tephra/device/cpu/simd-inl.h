@@ -9,9 +9,11 @@
 #define TEPHRA_DEVICE_CPU_SIMD_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <cstring>
+#include <type_traits>
 
 #include "tephra/base/number.h"
 
@@ -101,6 +103,23 @@ HWY_INLINE void store_up_to(T* p, Vec<T> v, int64_t n) {
 template <class T>
 HWY_INLINE void write_up_to(T* p, Vec<T> v, int64_t n, bool accumulate) {
   store_up_to(p, accumulate ? hn::Add(load_up_to(p, n), v) : v, n);
+}
+
+// What is longer than this will not be found in a cache by whoever reads it next.
+constexpr int64_t kBeyondCacheBytes = int64_t{32} << 20;
+
+// Stores past the caches, so that the lines need not be read before they are overwritten; where
+// that cannot be done, as any other store. A task that used it ends with hwy::FlushStream().
+template <class T>
+HWY_INLINE void stream_up_to(T* p, Vec<T> v, int64_t n) {
+  if constexpr (std::is_same_v<T, acc_t<T>>) {
+    const size_t bytes = static_cast<size_t>(n) * sizeof(T);
+    if (n == lanes<T>() && reinterpret_cast<uintptr_t>(p) % bytes == 0) {
+      hn::Stream(v, Tag<T>(), p);
+      return;
+    }
+  }
+  store_up_to(p, v, n);
 }
 
 template <class T>
