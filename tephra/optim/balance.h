@@ -19,10 +19,16 @@ struct BalancedLayer {
   int64_t experts;
 };
 
+// The rate falls geometrically from lr to final_lr over the first decay_steps updates and stays
+// there; without decay_steps it is lr throughout.
 struct BalanceOptions {
   double lr = 1e-3;
+  double final_lr = 1e-4;
+  int64_t decay_steps = 0;
   AdamWOptions adamw = {};
 };
+
+double balance_rate(const BalanceOptions& options, int64_t update);
 
 struct ExpertLoad {
   std::string name;    // of the biases
