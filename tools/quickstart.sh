@@ -26,7 +26,7 @@ step "3/4 the report, a page that needs nothing else"
 "$tephra" report "$run" --out "$out/report.html"
 
 step "4/4 three answers"
-for prompt in 'What is 47 + 86?' 'Reverse the word decaf' 'How often does b occur in abcbbae?'; do
+for prompt in 'What is 47 + 86?' 'Reverse the word lamp' 'How often does b occur in abcbba?'; do
   printf '\n%s\n' "$prompt"
   "$tephra" generate --model "$model" --prompt "$prompt"$'\n' --max-new-tokens 200 --quiet
 done
