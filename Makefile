@@ -23,13 +23,14 @@ help:  ## this list
 setup:  ## install the Debian packages that are missing (a few minutes; nothing to do: at once)
 	@tools/setup.sh all
 
-build:  ## build the release preset: build/release/tephra and the tests (minutes; again: seconds)
+build:  ## build build/release/tephra (minutes; again: seconds)
 	@tools/setup.sh build
-	@echo "build: the release preset, on $(JOBS) cores; up to 6 minutes the first time"
+	@echo "build: the release preset, on $(JOBS) cores; some minutes the first time"
 	@cmake --preset release > /dev/null
-	@cmake --build --preset release -j $(JOBS)
+	@cmake --build --preset release -j $(JOBS) --target tephra
 
-test: build  ## build, then run every CPU test (some minutes)
+test: build  ## build the tests as well, then run every CPU test (some minutes)
+	@cmake --build --preset release -j $(JOBS)
 	@echo "test: every CPU test, a minute or two"
 	@ctest --test-dir build/release -LE gpu -j $(JOBS) --output-on-failure --no-tests=error
 
@@ -56,8 +57,7 @@ check-layers:
 check-gpu:
 	@tools/setup.sh build && tools/setup.sh check
 	@echo "check: the GPU kernels for CUDA (where nvcc is) and for AMD gfx942, compiled and linked"
-	@cmake --preset release > /dev/null
-	@cmake --build --preset release -j $(JOBS) --target tephra
+	@$(MAKE) --no-print-directory build
 	@cmake --preset hip > /dev/null
 	@cmake --build --preset hip -j $(JOBS) --target tephra
 
