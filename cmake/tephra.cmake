@@ -16,11 +16,12 @@ endif()
 # the same bits wherever the compiler inlines it; kernels say MulAdd where they mean it.
 add_library(tephra_flags INTERFACE)
 target_include_directories(tephra_flags INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_options(tephra_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion
-  -Wno-sign-conversion -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> -Werror -ffp-contract=off)
+set(flags -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> -Werror -ffp-contract=off)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  target_compile_options(tephra_flags INTERFACE -march=haswell -mtune=generic)
+  list(APPEND flags -march=haswell -mtune=generic)
 endif()
+target_compile_options(tephra_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
 target_compile_definitions(tephra_flags INTERFACE TEPHRA_VERSION="${PROJECT_VERSION}"
   TEPHRA_GPU=$<NOT:$<STREQUAL:${TEPHRA_GPU_BACKEND},off>>)
 target_link_libraries(tephra_flags INTERFACE fmt::fmt Threads::Threads)
