@@ -7,6 +7,7 @@
 // nothing: as a pair with common loads they waited for each other and lost a tenth to a quarter.
 #include "tephra/device/gpu/grouped_gemm.h"
 #include "tephra/device/gpu/hopper.h"
+#include "tephra/device/gpu/hopper_maps.h"
 
 namespace tephra::gpu {
 namespace {
@@ -134,11 +135,6 @@ __device__ void feed(Stages& s, const CUtensorMap* map_a, const CUtensorMap* map
       }
     }
   }
-}
-
-__device__ uint32_t packed(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const uint32_t&>(pair);
 }
 
 // A warpgroup's tile on its way out: boxes of 64 rows of 128 bytes with the copy engine's swizzle,
@@ -330,60 +326,8 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
 #endif
 }
 
-using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
-                            const cuuint64_t*, const cuuint32_t*, const cuuint32_t*,
-                            CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
-                            CUtensorMapFloatOOBfill);
-
-// From the driver at run time: linking libcuda would keep the program from starting without one.
-Encode find_encode() {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result{};
-  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault,
-                                       &result) != cudaSuccess ||
-      result != cudaDriverEntryPointSuccess) {
-    return nullptr;
-  }
-  return reinterpret_cast<Encode>(found);
-}
-
-// `matrices` row-major matrices one after another, in boxes whose rows are 128 bytes.
-struct Matrices {
-  const void* data;
-  int64_t columns, rows, stride, matrices;
-  uint32_t box_rows;
-  bool f32 = false;
-
-  // As the copy engine wants it: 16 bytes.
-  bool aligned() const {
-    return reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride * (f32 ? 4 : 2) % 16 == 0;
-  }
-
-  CUtensorMap describe() const {
-    static const Encode encode = find_encode();
-    const int64_t element = f32 ? 4 : 2;
-    const cuuint64_t size[3] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows),
-                                static_cast<cuuint64_t>(matrices)};
-    const cuuint64_t steps[2] = {static_cast<cuuint64_t>(stride * element),
-                                 static_cast<cuuint64_t>(stride * rows * element)};
-    const cuuint32_t box[3] = {static_cast<cuuint32_t>(128 / element), box_rows, 1};
-    const cuuint32_t each[3] = {1, 1, 1};
-    CUtensorMap map;
-    const CUresult result =
-        encode(&map, f32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
-               const_cast<void*>(data), size, steps, box, each, CU_TENSOR_MAP_INTERLEAVE_NONE,
-               CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (result != CUDA_SUCCESS) {
-      throw Error(Fault::device, "describing a matrix to the copy engine failed with status " +
-                                     std::to_string(static_cast<int>(result)));
-    }
-    return map;
-  }
-};
-
 template <GroupedProduct kProduct>
-bool launch_grouped(Stream& stream, const GroupedGemm& g, int processors) {
+bool launch_grouped(Stream& stream, const GroupedGemm& g, int blocks) {
   const bool weights = kProduct == GroupedProduct::weight_gradient;
   const bool output = kProduct == GroupedProduct::output;
   const int64_t columns = output ? g.out : g.in, depth = output ? g.in : g.out;
@@ -405,39 +349,25 @@ bool launch_grouped(Stream& stream, const GroupedGemm& g, int processors) {
       grouped_kernel<kProduct>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   check(sized, "reserving shared memory");
   stream.launch(grouped_kernel<kProduct>,
-                {.blocks = processors, .threads = kGroupedThreads, .shared_bytes = kBytes},
+                {.blocks = blocks, .threads = kGroupedThreads, .shared_bytes = kBytes},
                 a.describe(), b.describe(), c.describe(), g.offsets, shape, g.c);
   return true;
-}
-
-// Multiprocessors of a Hopper device whose driver knows the copy engine, else 0.
-int hopper_processors(const Stream& stream) {
-  stream.enter();
-  int device = 0, major = 0, minor = 0, processors = 0;
-  check(cudaGetDevice(&device), "asking for the device");
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-        "asking a device");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
-        "asking a device");
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-        "asking a device");
-  return major == 9 && minor == 0 && find_encode() != nullptr ? processors : 0;
 }
 
 }  // namespace
 
 bool grouped_gemm_hopper(Stream& stream, const GroupedGemm& g) {
-  static const int processors = hopper_processors(stream);  // of the first device: they are alike
-  if (processors == 0 || g.rows == 0 || g.in % kTileColumns != 0 || g.out % kTileColumns != 0) {
+  const int blocks = processors(stream);
+  if (blocks == 0 || g.rows == 0 || g.in % kTileColumns != 0 || g.out % kTileColumns != 0) {
     return false;
   }
   switch (g.product) {
     case GroupedProduct::output:
-      return launch_grouped<GroupedProduct::output>(stream, g, processors);
+      return launch_grouped<GroupedProduct::output>(stream, g, blocks);
     case GroupedProduct::input_gradient:
-      return launch_grouped<GroupedProduct::input_gradient>(stream, g, processors);
+      return launch_grouped<GroupedProduct::input_gradient>(stream, g, blocks);
     default:
-      return launch_grouped<GroupedProduct::weight_gradient>(stream, g, processors);
+      return launch_grouped<GroupedProduct::weight_gradient>(stream, g, blocks);
   }
 }
 
