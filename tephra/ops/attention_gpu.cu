@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Portable attention in tiles of 64 queries by 64 keys, all in f32: scores exist one tile at a
-// time, softmax is corrected as larger scores come. Nothing is added by two blocks, so that the
+// time, softmax is corrected as larger scores come. What the tensor cores of Hopper can do goes to
+// device/gpu/attention.h. Nothing is added by two blocks, so that the
 // order of every sum is fixed: keys and values have a pass of their own, which computes the scores
 // again.
 #include "tephra/core/gpu_kernel.h"
+#include "tephra/device/gpu/attention.h"
+#include "tephra/device/gpu/gemm.h"
 #include "tephra/device/gpu/tile.h"
 #include "tephra/ops/attention.h"
 
@@ -387,9 +390,72 @@ void run_gradients(gpu::Stream& stream, const AttentionGrad& k) {
   });
 }
 
+gpu::MatrixRows matrix(const Tensor& t) {
+  if (!t.defined()) return {};
+  return {t.raw(), t.row_stride()};
+}
+gpu::MatrixRowsOut matrix_out(const Tensor& t, bool accumulate = false) {
+  if (!t.defined()) return {};
+  return {t.raw(), t.row_stride(), accumulate};
+}
+
+template <class Kernel>
+gpu::AttentionInput fast_input(const Kernel& k) {
+  return {matrix(k.q),
+          matrix(k.k),
+          matrix(k.v),
+          k.ranges.first_N.template data<int32_t>(),
+          k.ranges.last_N.template data<int32_t>(),
+          k.q.rows(),
+          k.k.rows(),
+          static_cast<int>(k.q.cols() / k.head_dim),
+          static_cast<int>(k.kv_heads()),
+          k.head_dim,
+          static_cast<float>(k.scale)};
+}
+
+template <class Kernel>
+bool maybe_fast(const Kernel& k) {
+  return gpu::kHasCudaLibraries && k.q.dtype() == DType::bf16 && !k.ranges.pages &&
+         k.value_dim() == k.head_dim && !gpu::using_portable_gemm();
+}
+
+// The fast paths; false when they do not take this.
+bool attend_fast(gpu::Stream& stream, const Attention& k) {
+  if constexpr (gpu::kHasCudaLibraries) {
+    if (!maybe_fast(k)) return false;
+    const gpu::AttentionInput in = fast_input(k);
+    if (!gpu::takes_attention(stream, in)) return false;
+    gpu::attention_hopper(stream, in, matrix_out(k.o), matrix_out(k.lse));
+    return true;
+  }
+  return false;
+}
+
+bool run_gradients_fast(gpu::Stream& stream, const AttentionGrad& k) {
+  if constexpr (gpu::kHasCudaLibraries) {
+    if (!maybe_fast(k)) return false;
+    const gpu::AttentionInput in = fast_input(k);
+    const gpu::AttentionGradients g{matrix(k.d_o),
+                                    matrix(k.o),
+                                    matrix(k.lse),
+                                    matrix(k.dlse),
+                                    matrix_out(k.dq.grad, k.dq.accumulate),
+                                    matrix_out(k.dk.grad, k.dk.accumulate),
+                                    matrix_out(k.dv.grad, k.dv.accumulate)};
+    if (!gpu::takes_attention_grad(stream, in, g)) return false;
+    const auto space =
+        Storage::allocate(stream.device(), gpu::attention_grad_workspace(in), Purpose::workspace);
+    gpu::attention_grad_hopper(stream, in, g, space->data());
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void Attention::on_gpu(gpu::Stream& stream) const {
+  if (attend_fast(stream, *this)) return;
   const int64_t heads = q.cols() / head_dim;
   gpu::visit_float(q.dtype(), [&]<class T>() {
     const AttentionArgs<T> a = args_of<T>(*this);
@@ -404,6 +470,7 @@ void Attention::on_gpu(gpu::Stream& stream) const {
 }
 
 void AttentionGrad::on_gpu(gpu::Stream& stream) const {
+  if (run_gradients_fast(stream, *this)) return;
   gpu::visit_float(q.dtype(), [&]<class T>() { run_gradients<T>(stream, *this); });
 }
 
