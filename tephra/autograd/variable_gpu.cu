@@ -6,12 +6,13 @@ namespace tephra::kernel {
 namespace {
 
 template <class To, class From>
-struct AddElement {
+struct AddColumns {
   gpu::Rows<To> to;
   gpu::Rows<const From> from;
 
-  __device__ void operator()(int64_t r, int64_t c) const {
-    gpu::write(to[r] + c, float(from[r][c]), true);
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    gpu::write(to[r] + c, gpu::load<W>(from[r] + c), true);
   }
 };
 
@@ -20,8 +21,8 @@ struct AddElement {
 void AddInto::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(to.dtype(), [&]<class To>() {
     gpu::visit_float(from.dtype(), [&]<class From>() {
-      gpu::for_each(stream, to.rows(), to.cols(),
-                    AddElement<To, From>{gpu::rows_of<To>(to), gpu::rows_of<const From>(from)});
+      const AddColumns<To, From> f{gpu::rows_of<To>(to), gpu::rows_of<const From>(from)};
+      gpu::for_each_wide(stream, to.rows(), to.cols(), gpu::are_wide(to.cols(), f.to, f.from), f);
     });
   });
 }

@@ -104,6 +104,122 @@ __device__ A block_max(A value) {
   return largest;
 }
 
+// Over `lanes` neighbouring threads, a power of two no larger than a wave; all threads of the wave
+// take part.
+template <class A>
+__device__ A lanes_sum(A value, int lanes) {
+  for (int mask = lanes / 2; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
+  return value;
+}
+
+// --- several columns at a time ----------------------------------------------------------------
+
+// Columns that a thread moves at once where a tensor is aligned for it: 16 bytes of bf16.
+inline constexpr int kWide = 8;
+
+// Consecutive elements as floats.
+template <int W>
+struct Floats {
+  float at[W] = {};
+
+  __device__ float& operator[](int i) { return at[i]; }
+  __device__ float operator[](int i) const { return at[i]; }
+  // f(i) for each, unrolled.
+  template <class F>
+  __device__ static Floats of(F f) {
+    Floats v;
+#pragma unroll
+    for (int i = 0; i < W; ++i) v.at[i] = f(i);
+    return v;
+  }
+};
+
+template <int W, class T>
+__device__ Floats<W> load(const T* from) {
+  if constexpr (W == 1) {
+    return {{float(*from)}};
+  } else {
+    constexpr int kEach = 16 / sizeof(T);
+    struct alignas(16) Unit {
+      T at[kEach];
+    };
+    static_assert(W % kEach == 0);
+    Floats<W> v;
+#pragma unroll
+    for (int u = 0; u < W / kEach; ++u) {
+      const Unit unit = reinterpret_cast<const Unit*>(from)[u];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) v[u * kEach + i] = float(unit.at[i]);
+    }
+    return v;
+  }
+}
+
+template <int W, class T>
+__device__ void store(T* to, const Floats<W>& v) {
+  if constexpr (W == 1) {
+    *to = T(v[0]);
+  } else {
+    constexpr int kEach = 16 / sizeof(T);
+    struct alignas(16) Unit {
+      T at[kEach];
+    };
+#pragma unroll
+    for (int u = 0; u < W / kEach; ++u) {
+      Unit unit;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) unit.at[i] = T(v[u * kEach + i]);
+      reinterpret_cast<Unit*>(to)[u] = unit;
+    }
+  }
+}
+
+template <int W, class T>
+__device__ void write(T* to, Floats<W> v, bool accumulate) {
+  if (accumulate) {
+    const Floats<W> before = load<W>(to);
+#pragma unroll
+    for (int i = 0; i < W; ++i) v[i] += before[i];
+  }
+  store(to, v);
+}
+
+template <class T>
+bool is_wide(const Rows<T>& r) {
+  return reinterpret_cast<uintptr_t>(r.data) % 16 == 0 && r.stride * int64_t{sizeof(T)} % 16 == 0;
+}
+template <class T>
+bool is_wide(const T* vector) {
+  return reinterpret_cast<uintptr_t>(vector) % 16 == 0;
+}
+// Whether columns may be moved kWide at a time: so many of them, in all these rows and vectors.
+template <class... R>
+bool are_wide(int64_t cols, const R&... tensors) {
+  return cols % kWide == 0 && (... && is_wide(tensors));
+}
+
+// Threads that hold a row of `width` columns together, kWide each: a power of two up to 32, the
+// smallest wave, else 0.
+inline int lanes_for(int64_t width) {
+  const int64_t lanes = width / kWide;
+  return width % kWide == 0 && lanes >= 1 && lanes <= 32 && (lanes & (lanes - 1)) == 0
+             ? static_cast<int>(lanes)
+             : 0;
+}
+
+template <int W, class F>
+__global__ void run_for_each_wide(uint32_t count, uint32_t units, F f) {
+  const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) f.template run<W>(int64_t{i / units}, int64_t{i % units} * W);
+}
+
+template <class F>
+struct OneColumn {
+  F f;
+
+  __device__ void operator()(int64_t r, int64_t c) const { f.template run<1>(r, c); }
+};
+
 template <class F>
 __global__ void run_for_each(int64_t cols, F f) {
   const int64_t row = blockIdx.x, step = int64_t{gridDim.y} * blockDim.x;
@@ -118,6 +234,16 @@ void for_each(Stream& stream, int64_t rows, int64_t cols, const F& f) {
   const int threads = static_cast<int>(std::min<int64_t>(kThreads, blocks_for(cols, 64) * 64));
   const int64_t across = std::min(blocks_for(cols, kColumnsEach), kMostBlocks);
   stream.launch(run_for_each<F>, {.blocks = rows, .blocks_y = across, .threads = threads}, cols, f);
+}
+
+// f.run<W>(row, column) for every W columns from `column` on: kWide of them when `wide`, else one.
+template <class F>
+void for_each_wide(Stream& stream, int64_t rows, int64_t cols, bool wide, const F& f) {
+  const int64_t units = cols / kWide, count = rows * units;
+  if (!wide || count >= int64_t{1} << 31) return for_each(stream, rows, cols, OneColumn<F>{f});
+  stream.launch(run_for_each_wide<kWide, F>,
+                {.blocks = blocks_for(count, kThreads), .threads = kThreads},
+                static_cast<uint32_t>(count), static_cast<uint32_t>(units), f);
 }
 
 template <class F>
@@ -144,6 +270,51 @@ void for_each_row(Stream& stream, int64_t rows, const F& f) {
   stream.launch(run_for_each_row<F>, {.blocks = rows, .threads = kThreads}, f);
 }
 
+// --- sums over rows ---------------------------------------------------------------------------
+
+// Blocks of rows that are summed apart; how many rows each has follows from the shape alone.
+inline constexpr int64_t kMostParts = 256;
+
+struct RowParts {
+  int64_t rows_each, count;
+
+  explicit RowParts(int64_t rows)
+      : rows_each(std::max<int64_t>(16, blocks_for(rows, kMostParts))),
+        count(blocks_for(rows, rows_each)) {}
+};
+
+inline constexpr int kSumColumns = 32, kSumGroups = kThreads / kSumColumns;
+
+// out[c] = the sum of parts[i][c]: kSumGroups stretches of parts, then these in order.
+template <class Out>
+__global__ void sum_parts_kernel(const float* parts, int64_t count, int64_t stride, int64_t cols,
+                                 Out* out, bool accumulate) {
+  __shared__ float sums[kSumGroups][kSumColumns];
+  const int group = static_cast<int>(threadIdx.x) / kSumColumns;
+  const int column = static_cast<int>(threadIdx.x) % kSumColumns;
+  const int64_t c = int64_t{blockIdx.x} * kSumColumns + column;
+  const int64_t each = (count + kSumGroups - 1) / kSumGroups;
+  const int64_t end = (group + 1) * each < count ? (group + 1) * each : count;
+  float sum = 0;
+  if (c < cols) {
+#pragma unroll 8
+    for (int64_t i = group * each; i < end; ++i) sum += parts[i * stride + c];
+  }
+  sums[group][column] = sum;
+  __syncthreads();
+  if (group > 0 || c >= cols) return;
+  for (int i = 1; i < kSumGroups; ++i) sum += sums[i][column];
+  write(out + c, sum, accumulate);
+}
+
+// `parts` has `count` rows, `stride` apart.
+inline void sum_parts(Stream& stream, const float* parts, int64_t count, int64_t stride,
+                      int64_t cols, float* out, bool accumulate) {
+  stream.launch(sum_parts_kernel<float>,
+                {.blocks = blocks_for(cols, kSumColumns), .threads = kThreads}, parts, count,
+                stride, cols, out, accumulate);
+}
+
 template <class F>
 __global__ void run_column_parts(int64_t rows, int64_t cols, int64_t rows_each, F f, float* parts) {
   const int64_t c = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -151,38 +322,65 @@ __global__ void run_column_parts(int64_t rows, int64_t cols, int64_t rows_each, 
   const int64_t begin = blockIdx.y * rows_each;
   const int64_t end = begin + rows_each < rows ? begin + rows_each : rows;
   float sum = 0;
+#pragma unroll 4
   for (int64_t r = begin; r < end; ++r) sum += f(r, c);
   parts[blockIdx.y * cols + c] = sum;
 }
-
-struct ColumnSums {
-  const float* parts;
-  int64_t count, cols;
-  float* out;
-  bool accumulate;
-
-  __device__ void operator()(int64_t, int64_t c) const {
-    float sum = 0;
-    for (int64_t i = 0; i < count; ++i) sum += parts[i * cols + c];
-    write(out + c, sum, accumulate);
-  }
-};
 
 // out[c] = sum over rows of f(row, c), blocks of rows first, then the blocks in order. `out` is
 // dense and f32.
 template <class F>
 void sum_rows(Stream& stream, int64_t rows, int64_t cols, const F& f, float* out, bool accumulate) {
   if (cols == 0) return;
-  constexpr int64_t kMostParts = 256;
   constexpr int kColumns = 64;
-  const int64_t rows_each = std::max<int64_t>(16, blocks_for(rows, kMostParts));
-  const int64_t count = blocks_for(rows, rows_each);
-  const auto parts = Storage::allocate(stream.device(), count * cols * 4, Purpose::workspace);
+  const RowParts cut(rows);
+  const auto parts = Storage::allocate(stream.device(), cut.count * cols * 4, Purpose::workspace);
   auto* sums = static_cast<float*>(parts->data());
   stream.launch(run_column_parts<F>,
-                {.blocks = blocks_for(cols, kColumns), .blocks_y = count, .threads = kColumns},
-                rows, cols, rows_each, f, sums);
-  for_each(stream, 1, cols, ColumnSums{sums, count, cols, out, accumulate});
+                {.blocks = blocks_for(cols, kColumns), .blocks_y = cut.count, .threads = kColumns},
+                rows, cols, cut.rows_each, f, sums);
+  sum_parts(stream, sums, cut.count, cols, cols, out, accumulate);
+}
+
+// The same of rows of a tensor: bias gradients.
+template <class T>
+struct RowValue {
+  Rows<const T> x;
+
+  __device__ float operator()(int64_t r, int64_t c) const { return float(x[r][c]); }
+};
+
+template <class T>
+__global__ void run_wide_column_parts(Rows<const T> x, int64_t rows, int64_t cols,
+                                      int64_t rows_each, float* parts) {
+  const int64_t c = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kWide;
+  if (c >= cols) return;
+  const int64_t begin = blockIdx.y * rows_each;
+  const int64_t end = begin + rows_each < rows ? begin + rows_each : rows;
+  Floats<kWide> sum;
+#pragma unroll 4
+  for (int64_t r = begin; r < end; ++r) {
+    const Floats<kWide> v = load<kWide>(x[r] + c);
+    for (int i = 0; i < kWide; ++i) sum[i] += v[i];
+  }
+  store(parts + blockIdx.y * cols + c, sum);
+}
+
+template <class T>
+void sum_rows(Stream& stream, const Rows<const T>& x, int64_t rows, int64_t cols, float* out,
+              bool accumulate) {
+  if (!are_wide(cols, x) || rows == 0) {
+    return sum_rows(stream, rows, cols, RowValue<T>{x}, out, accumulate);
+  }
+  constexpr int kColumns = 64;
+  const RowParts cut(rows);
+  const auto parts = Storage::allocate(stream.device(), cut.count * cols * 4, Purpose::workspace);
+  auto* sums = static_cast<float*>(parts->data());
+  stream.launch(
+      run_wide_column_parts<T>,
+      {.blocks = blocks_for(cols, kColumns * kWide), .blocks_y = cut.count, .threads = kColumns}, x,
+      rows, cols, cut.rows_each, sums);
+  sum_parts(stream, sums, cut.count, cols, cols, out, accumulate);
 }
 
 }  // namespace tephra::gpu

@@ -7,11 +7,14 @@ namespace tephra::kernel {
 namespace {
 
 template <class To, class From>
-struct ConvertElement {
+struct ConvertColumns {
   gpu::Rows<To> to;
   gpu::Rows<const From> from;
 
-  __device__ void operator()(int64_t r, int64_t c) const { to[r][c] = To(float(from[r][c])); }
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    gpu::store(to[r] + c, gpu::load<W>(from[r] + c));
+  }
 };
 
 // Bits are bits: one kernel for each size of element.
@@ -37,8 +40,8 @@ void fill_rows(gpu::Stream& stream, const Tensor& x, const void* pattern) {
 void Convert::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(to.dtype(), [&]<class To>() {
     gpu::visit_float(from.dtype(), [&]<class From>() {
-      gpu::for_each(stream, to.rows(), to.cols(),
-                    ConvertElement<To, From>{gpu::rows_of<To>(to), gpu::rows_of<const From>(from)});
+      const ConvertColumns<To, From> f{gpu::rows_of<To>(to), gpu::rows_of<const From>(from)};
+      gpu::for_each_wide(stream, to.rows(), to.cols(), gpu::are_wide(to.cols(), f.to, f.from), f);
     });
   });
 }

@@ -6,36 +6,31 @@ namespace tephra::kernel {
 namespace {
 
 template <class T>
-struct AddBiasElement {
+struct AddBiasColumns {
   gpu::Rows<const T> x;
   const T* bias;
   gpu::Rows<T> y;
 
-  __device__ void operator()(int64_t r, int64_t c) const {
-    y[r][c] = T(float(x[r][c]) + float(bias[c]));
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    const auto a = gpu::load<W>(x[r] + c), b = gpu::load<W>(bias + c);
+    gpu::store(y[r] + c, gpu::Floats<W>::of([&](int i) { return a[i] + b[i]; }));
   }
-};
-
-template <class T>
-struct AddBiasTerm {
-  gpu::Rows<const T> dy;
-
-  __device__ float operator()(int64_t r, int64_t c) const { return float(dy[r][c]); }
 };
 
 }  // namespace
 
 void AddBias::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(x.dtype(), [&]<class T>() {
-    gpu::for_each(stream, x.rows(), x.cols(),
-                  AddBiasElement<T>{gpu::rows_of<const T>(x), bias.data<T>(), gpu::rows_of<T>(y)});
+    const AddBiasColumns<T> f{gpu::rows_of<const T>(x), bias.data<T>(), gpu::rows_of<T>(y)};
+    gpu::for_each_wide(stream, x.rows(), x.cols(), gpu::are_wide(x.cols(), f.x, f.bias, f.y), f);
   });
 }
 
 void AddBiasGrad::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(dy.dtype(), [&]<class T>() {
-    gpu::sum_rows(stream, dy.rows(), dy.cols(), AddBiasTerm<T>{gpu::rows_of<const T>(dy)},
-                  dbias.data<float>(), accumulate_dbias);
+    gpu::sum_rows(stream, gpu::rows_of<const T>(dy), dy.rows(), dy.cols(), dbias.data<float>(),
+                  accumulate_dbias);
   });
 }
 

@@ -20,21 +20,61 @@ struct ConvPlace {
   }
 };
 
-template <class T>
-struct DepthwiseElement {
+// The taps of W channels from c on; kTaps is their number where it is known, else 0.
+template <int W, int kTaps, class T>
+struct ChannelTaps {
+  float at[W][kTaps];
+
+  __device__ ChannelTaps(const T* weight, int64_t c) {
+#pragma unroll
+    for (int j = 0; j < kTaps; ++j) {
+      const auto flat = gpu::load<W>(weight + c * kTaps + j * W);
+#pragma unroll
+      for (int i = 0; i < W; ++i) at[(j * W + i) / kTaps][(j * W + i) % kTaps] = flat[i];
+    }
+  }
+  __device__ float operator()(int i, int64_t k) const { return at[i][k]; }
+};
+template <int W, class T>
+struct ChannelTaps<W, 0, T> {
+  const T* weight;
+  int64_t taps;
+
+  __device__ float operator()(int i, int64_t k) const { return float(weight[i * taps + k]); }
+};
+
+constexpr int kUsualTaps = 2;
+
+template <class T, int kTaps>
+struct DepthwiseColumns {
   gpu::SegmentLine<const T> z;
   const T *weight, *bias;
   int64_t tokens, taps, lead_rows;
   gpu::Rows<T> y, lead;
 
-  __device__ void operator()(int64_t i, int64_t c) const {
-    const ConvPlace at(z.segments, tokens, lead_rows, i);
-    float sum = float(bias[c]);
-    for (int64_t k = 0; k < taps; ++k) {
-      const T* row = z.at(at.segment, at.position - taps + 1 + k);
-      if (row) sum = fmaf(float(weight[c * taps + k]), float(row[c]), sum);
+  template <int W>
+  __device__ auto weights(int64_t c) const {
+    if constexpr (kTaps == 0) {
+      return ChannelTaps<W, 0, T>{weight + c * taps, taps};
+    } else {
+      return ChannelTaps<W, kTaps, T>(weight, c);
     }
-    (i < tokens ? y[i] : lead[i - tokens])[c] = T(sum);
+  }
+
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    const ConvPlace at(z.segments, tokens, lead_rows, r);
+    const auto w = weights<W>(c);
+    auto sum = gpu::load<W>(bias + c);
+#pragma unroll
+    for (int64_t k = 0; k < (kTaps > 0 ? kTaps : taps); ++k) {
+      const T* row = z.at(at.segment, at.position - taps + 1 + k);
+      if (!row) continue;
+      const auto v = gpu::load<W>(row + c);
+#pragma unroll
+      for (int i = 0; i < W; ++i) sum[i] = fmaf(w(i, k), v[i], sum[i]);
+    }
+    gpu::store((r < tokens ? y[r] : lead[r - tokens]) + c, sum);
   }
 };
 
@@ -105,32 +145,123 @@ struct DepthwiseTerm {
   }
 };
 
+// Two taps: gradients of the input, the weight and the bias in one pass. A thread has kWide
+// channels of a part of the outputs. parts [gridDim.y][3 * cols]: of dweight as it lies, then of
+// dbias.
+template <class T>
+__global__ void depthwise_grad_rows(ConvGradient<T> d, gpu::SegmentLine<const T> z, const T* weight,
+                                    int64_t tokens, int64_t lead_rows, int64_t outputs,
+                                    int64_t rows_each, int64_t cols, gpu::Rows<T> dz,
+                                    bool accumulate, float* parts) {
+  constexpr int W = gpu::kWide;
+  const int64_t c = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * W;
+  if (c >= cols) return;
+  const ChannelTaps<W, kUsualTaps, T> w(weight, c);
+  const auto row_of = [&](const T* row) { return row ? gpu::load<W>(row + c) : gpu::Floats<W>{}; };
+  gpu::Floats<W> older, newer, bias;  // sums
+  const int64_t begin = blockIdx.y * rows_each;
+  const int64_t end = begin + rows_each < outputs ? begin + rows_each : outputs;
+#pragma unroll 2
+  for (int64_t r = begin; r < end; ++r) {
+    const ConvPlace at(z.segments, tokens, lead_rows, r);
+    const auto g = row_of(d.d.at(at.segment, at.position));
+    const auto next = row_of(d.d.at(at.segment, at.position + 1));
+    const auto before = row_of(z.at(at.segment, at.position - 1));
+    const auto now = row_of(z.at(at.segment, at.position));
+#pragma unroll
+    for (int i = 0; i < W; ++i) {
+      older[i] += g[i] * before[i];
+      newer[i] += g[i] * now[i];
+      bias[i] += g[i];
+    }
+    if (dz && r < tokens) {
+      gpu::write(dz[r] + c,
+                 gpu::Floats<W>::of([&](int i) { return fmaf(w(i, 0), next[i], w(i, 1) * g[i]); }),
+                 accumulate);
+    }
+  }
+  float* to = parts + blockIdx.y * 3 * cols;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    gpu::store(to + 2 * c + half * W, gpu::Floats<W>::of([&](int i) {
+                 const int channel = half * (W / 2) + i / 2;
+                 return i % 2 == 0 ? older[channel] : newer[channel];
+               }));
+  }
+  gpu::store(to + 2 * cols + c, bias);
+}
+
+// False when the shape is not for it.
+template <class T>
+bool depthwise_grad_fused(gpu::Stream& stream, const DepthwiseConvGrad& g, const ConvGradient<T>& d,
+                          const gpu::SegmentLine<const T>& in) {
+  const auto dz = gpu::rows_of<T>(g.dz);
+  const int64_t cols = g.z.cols(), outputs = g.z.rows() + g.segments.count * g.lead_rows;
+  if (g.weight.dim(2) != kUsualTaps || outputs == 0 ||
+      !gpu::are_wide(cols, d.d.rows, d.d.state, in.rows, in.state, g.weight.data<T>(), dz)) {
+    return false;
+  }
+  constexpr int kColumns = 64;
+  const gpu::RowParts cut(outputs);
+  const Tensor parts({cut.count, 3 * cols}, DType::f32, g.z.device(), Purpose::workspace);
+  const float* sums = parts.data<float>();
+  stream.launch(depthwise_grad_rows<T>,
+                {.blocks = gpu::blocks_for(cols, int64_t{kColumns} * gpu::kWide),
+                 .blocks_y = cut.count,
+                 .threads = kColumns},
+                d, in, g.weight.data<T>(), g.z.rows(), g.lead_rows, outputs, cut.rows_each, cols,
+                dz, g.accumulate_dz, parts.data<float>());
+  if (g.dweight) {
+    gpu::sum_parts(stream, sums, cut.count, 3 * cols, 2 * cols, g.dweight.data<float>(),
+                   g.accumulate_dweight);
+  }
+  if (g.dbias) {
+    gpu::sum_parts(stream, sums + 2 * cols, cut.count, 3 * cols, cols, g.dbias.data<float>(),
+                   g.accumulate_dbias);
+  }
+  return true;
+}
+
 }  // namespace
 
 void DepthwiseConv::on_gpu(gpu::Stream& stream) const {
   const int64_t lead_rows = lead ? lead.dim(1) : 0, count = segments.count * lead_rows;
   gpu::visit_float(z.dtype(), [&]<class T>() {
-    gpu::for_each(stream, z.rows() + count, z.cols(),
-                  DepthwiseElement<T>{gpu::line_of<const T>(segments, z, left), weight.data<T>(),
-                                      bias.data<T>(), z.rows(), weight.dim(2), lead_rows,
-                                      gpu::rows_of<T>(y), gpu::rows_of<T>(lead)});
+    const auto run = [&]<int kTaps>() {
+      const DepthwiseColumns<T, kTaps> f{gpu::line_of<const T>(segments, z, left),
+                                         weight.data<T>(),
+                                         bias.data<T>(),
+                                         z.rows(),
+                                         weight.dim(2),
+                                         lead_rows,
+                                         gpu::rows_of<T>(y),
+                                         gpu::rows_of<T>(lead)};
+      const bool wide = gpu::are_wide(z.cols(), f.z.rows, f.z.state, f.weight, f.bias, f.y, f.lead);
+      gpu::for_each_wide(stream, z.rows() + count, z.cols(), wide, f);
+    };
+    if (weight.dim(2) == kUsualTaps) {
+      run.template operator()<kUsualTaps>();
+    } else {
+      run.template operator()<0>();
+    }
   });
 }
 
 void DepthwiseConvGrad::on_gpu(gpu::Stream& stream) const {
   const int64_t taps = weight.dim(2), outputs = z.rows() + segments.count * lead_rows;
   gpu::visit_float(z.dtype(), [&]<class T>() {
-    ConvGradient<T> d{gpu::line_of<const T>(segments, dy, dlead)};
+    const ConvGradient<T> d{gpu::line_of<const T>(segments, dy, dlead)};
     const auto in = gpu::line_of<const T>(segments, z, left);
-    if (dz) {
-      gpu::for_each(
-          stream, z.rows(), z.cols(),
-          DepthwiseGradElement<T>{d, weight.data<T>(), taps, gpu::rows_of<T>(dz), accumulate_dz});
-    }
     if (dleft) {
       gpu::for_each(stream, dleft.rows(), z.cols(),
                     DepthwiseLeftElement<T>{d, weight.data<T>(), taps, dleft.dim(1),
                                             gpu::rows_of<T>(dleft), accumulate_dleft});
+    }
+    if (depthwise_grad_fused<T>(stream, *this, d, in)) return;
+    if (dz) {
+      gpu::for_each(
+          stream, z.rows(), z.cols(),
+          DepthwiseGradElement<T>{d, weight.data<T>(), taps, gpu::rows_of<T>(dz), accumulate_dz});
     }
     if (dweight) {
       gpu::sum_rows(stream, outputs, z.cols() * taps,

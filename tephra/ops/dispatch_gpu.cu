@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan is a stable counting sort that stays on the device: a block for each class reads all
-// choices, first to count, then to place its own tokens in order.
+// The plan is a stable counting sort that stays on the device, in one launch: a block for each
+// class counts its tokens and those of the classes before it, and places its own.
 #include "tephra/core/gpu_kernel.h"
 #include "tephra/ops/dispatch.h"
 
@@ -11,93 +11,93 @@ __device__ int class_of(const int32_t* expert, int64_t token, int experts) {
   return expert[token] < experts ? expert[token] : experts;
 }
 
-// offsets[class] = how many tokens have it; the class after the last expert is for the skipped.
-__global__ void count_classes(const int32_t* expert, int64_t tokens, int experts, int32_t* counts) {
-  const int own = static_cast<int>(blockIdx.x);
-  int count = 0;
-  for (int64_t i = threadIdx.x; i < tokens; i += blockDim.x) {
-    count += class_of(expert, i, experts) == own;
-  }
-  count = gpu::block_sum(count);
-  if (threadIdx.x == 0) counts[own] = count;
-}
-
-// Counts become first places.
-__global__ void place_classes(int classes, int32_t* counts) {
-  int32_t at = 0;
-  for (int c = 0; c < classes; ++c) {
-    const int32_t count = counts[c];
-    counts[c] = at;
-    at += count;
-  }
-}
-
-__global__ void place_tokens(const int32_t* expert, int64_t tokens, int experts,
-                             const int32_t* offsets, int32_t* order) {
+// Before each thread of the block: the sum of what the threads with a lower number give.
+__device__ int sum_before(int value) {
   __shared__ int sums[gpu::kThreads];
-  const int own = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
-  int32_t at = offsets[own];
-  for (int64_t base = 0; base < tokens; base += gpu::kThreads) {
-    const int64_t i = base + thread;
-    const int mine = i < tokens && class_of(expert, i, experts) == own ? 1 : 0;
+  const int thread = static_cast<int>(threadIdx.x);
+  sums[thread] = value;
+  __syncthreads();
+  for (int step = 1; step < gpu::kThreads; step *= 2) {
+    const int lower = thread >= step ? sums[thread - step] : 0;
     __syncthreads();
-    sums[thread] = mine;
+    sums[thread] += lower;
     __syncthreads();
-    for (int step = 1; step < gpu::kThreads; step *= 2) {  // running sums
-      const int before = thread >= step ? sums[thread - step] : 0;
-      __syncthreads();
-      sums[thread] += before;
-      __syncthreads();
-    }
-    if (mine) order[at + sums[thread] - 1] = static_cast<int32_t>(i);
-    at += sums[gpu::kThreads - 1];
+  }
+  return sums[thread] - value;
+}
+
+// Each thread has a stretch of the tokens; the class after the last expert is for the skipped.
+__global__ void place_tokens(const int32_t* expert, int64_t tokens, int experts, int32_t* offsets,
+                             int32_t* order) {
+  const int own = static_cast<int>(blockIdx.x);
+  const int64_t each = (tokens + gpu::kThreads - 1) / gpu::kThreads;
+  const int64_t begin = threadIdx.x * each;
+  const int64_t end = begin + each < tokens ? begin + each : tokens;
+  int mine = 0, lower = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    const int c = class_of(expert, i, experts);
+    mine += c == own ? 1 : 0;
+    lower += c < own ? 1 : 0;
+  }
+  const int first = gpu::block_sum(lower);
+  if (threadIdx.x == 0) offsets[own] = first;
+  int32_t at = first + sum_before(mine);
+  for (int64_t i = begin; i < end; ++i) {
+    if (class_of(expert, i, experts) == own) order[at++] = static_cast<int32_t>(i);
   }
 }
 
 template <class T>
-struct GatherElement {
+struct GatherColumns {
   gpu::Rows<const T> from;
   const int32_t *order, *routed;
   gpu::Rows<T> to;
 
-  __device__ void operator()(int64_t r, int64_t c) const {
-    to[r][c] = r < *routed ? from[order[r]][c] : T(0.0f);
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    gpu::store(to[r] + c, r < *routed ? gpu::load<W>(from[order[r]] + c) : gpu::Floats<W>{});
   }
 };
 
 template <class T>
-struct ScatterElement {
+struct ScatterColumns {
   gpu::Rows<const T> from;
   const int32_t *order, *routed;
   gpu::Rows<T> to;
   bool accumulate;
 
-  __device__ void operator()(int64_t r, int64_t c) const {
-    gpu::write(to[order[r]] + c, r < *routed ? float(from[r][c]) : 0.0f, accumulate);
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    const auto value = r < *routed ? gpu::load<W>(from[r] + c) : gpu::Floats<W>{};
+    gpu::write(to[order[r]] + c, value, accumulate);
   }
 };
 
 template <class T>
-struct CombineElement {
+struct CombineColumns {
   gpu::Rows<const T> y;
   const float* weight;
   const int32_t *order, *routed;
   gpu::Rows<const T> skip;
   gpu::Rows<T> out;
 
-  __device__ void operator()(int64_t r, int64_t c) const {
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
     const int64_t token = order[r];
-    float value = 0;
+    gpu::Floats<W> value;
     if (r < *routed) {
-      value = float(y[r][c]);
+      value = gpu::load<W>(y[r] + c);
     } else if (skip) {
-      value = float(skip[token][c]);
+      value = gpu::load<W>(skip[token] + c);
     }
-    out[token][c] = T(weight[token] * value);
+    const float w = weight[token];
+#pragma unroll
+    for (int i = 0; i < W; ++i) value[i] *= w;
+    gpu::store(out[token] + c, value);
   }
 };
 
-template <class T>
+template <class T, int W>
 struct CombineGradRow {
   gpu::Rows<const T> dout, y;
   const float* weight;
@@ -117,11 +117,17 @@ struct CombineGradRow {
     const T* value = to_expert ? y[r] : skip ? skip[token] : nullptr;
     const float w = weight[token];
     float dot = 0;
-    for (int64_t c = threadIdx.x; c < width; c += blockDim.x) {
-      const float d = float(dout[token][c]);
-      if (value) dot += d * float(value[c]);
-      if (dy) gpu::write(dy[r] + c, to_expert ? w * d : 0.0f, accumulate_dy);
-      if (dskip) gpu::write(dskip[token] + c, to_expert ? 0.0f : w * d, accumulate_dskip);
+    const gpu::Floats<W> zero;
+    for (int64_t c = threadIdx.x * W; c < width; c += blockDim.x * W) {
+      auto d = gpu::load<W>(dout[token] + c);
+      const auto v = value ? gpu::load<W>(value + c) : zero;
+#pragma unroll
+      for (int i = 0; i < W; ++i) {
+        dot += d[i] * v[i];
+        d[i] *= w;
+      }
+      if (dy) gpu::write(dy[r] + c, to_expert ? d : zero, accumulate_dy);
+      if (dskip) gpu::write(dskip[token] + c, to_expert ? zero : d, accumulate_dskip);
     }
     dot = gpu::block_sum(dot);
     if (dweight && threadIdx.x == 0) gpu::write(dweight + token, dot, accumulate_dweight);
@@ -136,48 +142,58 @@ const int32_t* routed_of(const Tensor& offsets) {
 
 void PlanDispatch::on_gpu(gpu::Stream& stream) const {
   const int classes = static_cast<int>(offsets.numel());
-  const gpu::Grid all{.blocks = classes, .threads = gpu::kThreads};
-  stream.launch(count_classes, all, expert.data<int32_t>(), expert.numel(), classes - 1,
-                offsets.data<int32_t>());
-  stream.launch(place_classes, {.threads = 1}, classes, offsets.data<int32_t>());
-  stream.launch(place_tokens, all, expert.data<int32_t>(), expert.numel(), classes - 1,
-                offsets.data<int32_t>(), order.data<int32_t>());
+  stream.launch(place_tokens, {.blocks = classes, .threads = gpu::kThreads}, expert.data<int32_t>(),
+                expert.numel(), classes - 1, offsets.data<int32_t>(), order.data<int32_t>());
 }
 
 void GatherRows::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(from.dtype(), [&]<class T>() {
-    gpu::for_each(stream, to.rows(), to.cols(),
-                  GatherElement<T>{gpu::rows_of<const T>(from), order.data<int32_t>(),
-                                   routed_of(offsets), gpu::rows_of<T>(to)});
+    const GatherColumns<T> f{gpu::rows_of<const T>(from), order.data<int32_t>(), routed_of(offsets),
+                             gpu::rows_of<T>(to)};
+    gpu::for_each_wide(stream, to.rows(), to.cols(), gpu::are_wide(to.cols(), f.from, f.to), f);
   });
 }
 
 void ScatterRows::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(from.dtype(), [&]<class T>() {
-    gpu::for_each(stream, from.rows(), from.cols(),
-                  ScatterElement<T>{gpu::rows_of<const T>(from), order.data<int32_t>(),
-                                    routed_of(offsets), gpu::rows_of<T>(to), accumulate});
+    const ScatterColumns<T> f{gpu::rows_of<const T>(from), order.data<int32_t>(),
+                              routed_of(offsets), gpu::rows_of<T>(to), accumulate};
+    gpu::for_each_wide(stream, from.rows(), from.cols(), gpu::are_wide(from.cols(), f.from, f.to),
+                       f);
   });
 }
 
 void CombineRows::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(y.dtype(), [&]<class T>() {
-    gpu::for_each(stream, y.rows(), y.cols(),
-                  CombineElement<T>{gpu::rows_of<const T>(y), weight.data<float>(),
-                                    order.data<int32_t>(), routed_of(offsets),
-                                    gpu::rows_of<const T>(skip_input), gpu::rows_of<T>(out)});
+    const CombineColumns<T> f{gpu::rows_of<const T>(y),
+                              weight.data<float>(),
+                              order.data<int32_t>(),
+                              routed_of(offsets),
+                              gpu::rows_of<const T>(skip_input),
+                              gpu::rows_of<T>(out)};
+    gpu::for_each_wide(stream, y.rows(), y.cols(), gpu::are_wide(y.cols(), f.y, f.skip, f.out), f);
   });
 }
 
 void CombineRowsGrad::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(y.dtype(), [&]<class T>() {
-    gpu::for_each_row(
-        stream, y.rows(),
-        CombineGradRow<T>{gpu::rows_of<const T>(dout), gpu::rows_of<const T>(y),
-                          weight.data<float>(), order.data<int32_t>(), routed_of(offsets),
-                          gpu::rows_of<const T>(skip_input), y.cols(), gpu::rows_of<T>(dy),
-                          accumulate_dy, gpu::data_of<float>(dweight), accumulate_dweight,
-                          gpu::rows_of<T>(dskip), accumulate_dskip});
+    const auto run = [&]<int W>() {
+      gpu::for_each_row(
+          stream, y.rows(),
+          CombineGradRow<T, W>{gpu::rows_of<const T>(dout), gpu::rows_of<const T>(y),
+                               weight.data<float>(), order.data<int32_t>(), routed_of(offsets),
+                               gpu::rows_of<const T>(skip_input), y.cols(), gpu::rows_of<T>(dy),
+                               accumulate_dy, gpu::data_of<float>(dweight), accumulate_dweight,
+                               gpu::rows_of<T>(dskip), accumulate_dskip});
+    };
+    const bool wide =
+        gpu::are_wide(y.cols(), gpu::rows_of<T>(dout), gpu::rows_of<T>(y),
+                      gpu::rows_of<T>(skip_input), gpu::rows_of<T>(dy), gpu::rows_of<T>(dskip));
+    if (wide) {
+      run.template operator()<gpu::kWide>();
+    } else {
+      run.template operator()<1>();
+    }
   });
 }
 

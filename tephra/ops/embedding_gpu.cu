@@ -8,12 +8,15 @@ namespace tephra::kernel {
 namespace {
 
 template <class T>
-struct EmbeddingElement {
+struct EmbeddingColumns {
   const int32_t* ids;
   gpu::Rows<const T> table;
   gpu::Rows<T> y;
 
-  __device__ void operator()(int64_t r, int64_t c) const { y[r][c] = table[ids[r]][c]; }
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    gpu::store(y[r] + c, gpu::load<W>(table[ids[r]] + c));
+  }
 };
 
 template <class T>
@@ -52,9 +55,9 @@ struct EmbeddingGradToken {
 
 void Embedding::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(table.dtype(), [&]<class T>() {
-    gpu::for_each(
-        stream, y.rows(), y.cols(),
-        EmbeddingElement<T>{ids.data<int32_t>(), gpu::rows_of<const T>(table), gpu::rows_of<T>(y)});
+    const EmbeddingColumns<T> f{ids.data<int32_t>(), gpu::rows_of<const T>(table),
+                                gpu::rows_of<T>(y)};
+    gpu::for_each_wide(stream, y.rows(), y.cols(), gpu::are_wide(y.cols(), f.table, f.y), f);
   });
 }
 

@@ -11,26 +11,32 @@ constexpr float kInverseRoot2 = 0.70710678f, kInverseRoot2Pi = 0.39894228f;
 __device__ float normal_distribution(float x) { return 0.5f * erfcf(-x * kInverseRoot2); }
 
 template <class T>
-struct GeluElement {
+struct GeluColumns {
   gpu::Rows<const T> x;
   gpu::Rows<T> y;
 
-  __device__ void operator()(int64_t r, int64_t c) const {
-    const float v = float(x[r][c]);
-    y[r][c] = T(v * normal_distribution(v));
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    const auto v = gpu::load<W>(x[r] + c);
+    gpu::store(y[r] + c,
+               gpu::Floats<W>::of([&](int i) { return v[i] * normal_distribution(v[i]); }));
   }
 };
 
 template <class T>
-struct GeluGradElement {
+struct GeluGradColumns {
   gpu::Rows<const T> dy, x;
   gpu::Rows<T> dx;
   bool accumulate;
 
-  __device__ void operator()(int64_t r, int64_t c) const {
-    const float v = float(x[r][c]);
-    const float slope = normal_distribution(v) + v * kInverseRoot2Pi * expf(-0.5f * v * v);
-    gpu::write(dx[r] + c, float(dy[r][c]) * slope, accumulate);
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    const auto v = gpu::load<W>(x[r] + c), d = gpu::load<W>(dy[r] + c);
+    gpu::write(dx[r] + c, gpu::Floats<W>::of([&](int i) {
+                 const float bell = v[i] * kInverseRoot2Pi * expf(-0.5f * v[i] * v[i]);
+                 return d[i] * (normal_distribution(v[i]) + bell);
+               }),
+               accumulate);
   }
 };
 
@@ -38,16 +44,16 @@ struct GeluGradElement {
 
 void Gelu::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(x.dtype(), [&]<class T>() {
-    gpu::for_each(stream, x.rows(), x.cols(),
-                  GeluElement<T>{gpu::rows_of<const T>(x), gpu::rows_of<T>(y)});
+    const GeluColumns<T> f{gpu::rows_of<const T>(x), gpu::rows_of<T>(y)};
+    gpu::for_each_wide(stream, x.rows(), x.cols(), gpu::are_wide(x.cols(), f.x, f.y), f);
   });
 }
 
 void GeluGrad::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(x.dtype(), [&]<class T>() {
-    gpu::for_each(stream, x.rows(), x.cols(),
-                  GeluGradElement<T>{gpu::rows_of<const T>(dy), gpu::rows_of<const T>(x),
-                                     gpu::rows_of<T>(dx.grad), dx.accumulate});
+    const GeluGradColumns<T> f{gpu::rows_of<const T>(dy), gpu::rows_of<const T>(x),
+                               gpu::rows_of<T>(dx.grad), dx.accumulate};
+    gpu::for_each_wide(stream, x.rows(), x.cols(), gpu::are_wide(x.cols(), f.dy, f.x, f.dx), f);
   });
 }
 

@@ -1,80 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each is a matrix product within a head, over taps and channels (or tokens), of tiles.
-#include "tephra/device/gpu/tile.h"
+// What each tap sees is laid side by side, head by head, [heads][tokens][taps x dim]; then outputs,
+// input gradients and weight gradients are batches of dense matrix products, one a head.
+#include "tephra/device/gpu/gemm.h"
 #include "tephra/ops/grouped_conv.h"
 #include "tephra/ops/segment_rows_gpu.h"
 
 namespace tephra::kernel {
 namespace {
 
+// Row t of head h: for each tap k the head's channels of the row `shift` + `step` * k away.
 template <class T>
-struct GroupedConvArgs {
-  gpu::SegmentLine<const T> in;  // u and its state, or dy
-  const T* weight;               // [C, d, K]
-  int64_t tokens, dim, taps;
+struct TapColumns {
+  gpu::SegmentLine<const T> in;
+  uint32_t tokens;
+  int64_t dim, shift, step;
+  gpu::Rows<T> out;
 
-  // Channel i of head h at `position` of the token's segment.
-  __device__ float value(int64_t t, int64_t shift, int64_t channel) const {
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    const auto row = static_cast<uint32_t>(r);
+    const int64_t h = row / tokens, t = row % tokens, k = c / dim;
     const gpu::SegmentTable& s = in.segments;
-    const T* row = in.at(s.sequence[t], t - s.start[t] + shift);
-    return row ? float(row[channel]) : 0.0f;
+    const T* from = in.at(s.sequence[t], t - s.start[t] + shift + step * k);
+    gpu::store(out[r] + c, from ? gpu::load<W>(from + h * dim + (c - k * dim)) : gpu::Floats<W>{});
   }
 };
 
-// y_t[c] = bias[c] + sum over (k, i) of w[c, i, k] u_{t-K+1+k}[i]; for the gradient of u the sum is
-// over (k, c) of w[c, i, k] dy_{t+K-1-k}[c].
-template <class T, bool kGrad>
-__global__ void convolve_heads(GroupedConvArgs<T> a, const T* bias, gpu::Rows<T> out,
-                               bool accumulate) {
-  __shared__ gpu::TileBuffers buffers;
-  const int64_t row = int64_t{blockIdx.x} * gpu::kTile, column = int64_t{blockIdx.y} * gpu::kTile;
-  const int64_t base = blockIdx.z * a.dim;
-  gpu::TileSums sums;
-  gpu::multiply_tile<true, true>(
-      buffers, 0, a.taps * a.dim,
-      [&](int i, int64_t at) -> float {
-        if (row + i >= a.tokens) return 0;
-        const int64_t k = at / a.dim, channel = base + at % a.dim;
-        return a.value(row + i, kGrad ? a.taps - 1 - k : k - a.taps + 1, channel);
-      },
-      [&](int j, int64_t at) -> float {
-        if (column + j >= a.dim) return 0;
-        const int64_t k = at / a.dim, other = at % a.dim;
-        const int64_t c = kGrad ? other : column + j, i = kGrad ? column + j : other;
-        return float(a.weight[((base + c) * a.dim + i) * a.taps + k]);
-      },
-      sums);
-  sums.each([&](int i, int j, float value) {
-    if (row + i >= a.tokens || column + j >= a.dim) return;
-    const int64_t c = base + column + j;
-    gpu::write(out[row + i] + c, value + (bias ? float(bias[c]) : 0.0f), accumulate);
-  });
+template <class T>
+Tensor taps_of(gpu::Stream& stream, const Segments& segments, const Tensor& rows,
+               const Tensor& state, int64_t dim, int64_t taps, int64_t shift, int64_t step) {
+  const int64_t heads = rows.cols() / dim, tokens = rows.rows();
+  Tensor out({heads * tokens, taps * dim}, rows.dtype(), rows.device(), Purpose::workspace);
+  const TapColumns<T> f{gpu::line_of<const T>(segments, rows, state),
+                        static_cast<uint32_t>(tokens),
+                        dim,
+                        shift,
+                        step,
+                        gpu::rows_of<T>(out)};
+  const bool wide = gpu::are_wide(dim, f.in.rows, f.in.state, f.out);
+  gpu::for_each_wide(stream, out.rows(), out.cols(), wide, f);
+  return out;
 }
 
-// dw[c, i, k] = sum over t of dy_t[c] u_{t-K+1+k}[i]
+// weight [C, d, K] as [C][K][d], or for input gradients as [heads][K][c][i].
 template <class T>
-__global__ void convolve_weight_grad(GroupedConvArgs<T> a, gpu::Rows<const T> dy, float* dweight,
-                                     bool accumulate) {
-  __shared__ gpu::TileBuffers buffers;
-  const int64_t row = int64_t{blockIdx.x} * gpu::kTile, column = int64_t{blockIdx.y} * gpu::kTile;
-  const int64_t base = blockIdx.z * a.dim, width = a.dim * a.taps;
-  gpu::TileSums sums;
-  gpu::multiply_tile<false, false>(
-      buffers, 0, a.tokens,
-      [&](int i, int64_t t) -> float {
-        return row + i < a.dim ? float(dy[t][base + row + i]) : 0.0f;
-      },
-      [&](int j, int64_t t) -> float {
-        if (column + j >= width) return 0;
-        const int64_t i = (column + j) / a.taps, k = (column + j) % a.taps;
-        return a.value(t, k - a.taps + 1, base + i);
-      },
-      sums);
-  sums.each([&](int i, int j, float value) {
-    if (row + i >= a.dim || column + j >= width) return;
-    gpu::write(dweight + (base + row + i) * width + column + j, value, accumulate);
-  });
+struct PackTapsElement {
+  const T* weight;
+  int64_t dim, taps;
+  bool by_tap;
+  T* out;
+
+  __device__ void operator()(int64_t channel, int64_t at) const {
+    const int64_t k = at / dim, i = at % dim, h = channel / dim, c = channel % dim;
+    const int64_t place = by_tap ? ((h * taps + k) * dim + c) * dim + i : channel * taps * dim + at;
+    out[place] = weight[(channel * dim + i) * taps + k];
+  }
+};
+
+template <class T>
+Tensor packed_taps(gpu::Stream& stream, const Tensor& weight, bool by_tap) {
+  const int64_t dim = weight.dim(1), taps = weight.dim(2);
+  Tensor out({weight.dim(0), taps * dim}, weight.dtype(), weight.device(), Purpose::workspace);
+  gpu::for_each(stream, out.rows(), out.cols(),
+                PackTapsElement<T>{weight.data<T>(), dim, taps, by_tap, out.data<T>()});
+  return out;
 }
+
+template <class T>
+struct ConvBiasColumns {
+  const T* bias;
+  gpu::Rows<T> y;
+
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    gpu::store(y[r] + c, gpu::load<W>(bias + c));
+  }
+};
+
+// dweight[c, i, k] = the sum of its parts [heads][count][d][K x d].
+struct ConvWeightElement {
+  const float* parts;
+  int64_t count, dim, taps;
+  float* dweight;
+  bool accumulate;
+
+  __device__ void operator()(int64_t channel, int64_t at) const {
+    const int64_t h = channel / dim, c = channel % dim, i = at / taps, k = at % taps;
+    const int64_t width = taps * dim;
+    const float* part = parts + (h * count * dim + c) * width + k * dim + i;
+    float sum = 0;
+#pragma unroll 4
+    for (int64_t s = 0; s < count; ++s) sum += part[s * dim * width];
+    gpu::write(dweight + channel * width + at, sum, accumulate);
+  }
+};
 
 template <class T>
 struct GroupedConvLeftElement {
@@ -99,60 +118,76 @@ struct GroupedConvLeftElement {
   }
 };
 
-template <class T>
-struct GroupedConvBiasTerm {
-  gpu::Rows<const T> dy;
+// The rows of a weight gradient are summed in so many stretches side by side: there are few heads.
+int64_t stretches_of(int64_t tokens) {
+  constexpr int64_t kMost = 16, kLeastRows = 256;
+  int64_t count = 1;
+  while (count < kMost && tokens % (2 * count) == 0 && tokens / (2 * count) >= kLeastRows) {
+    count *= 2;
+  }
+  return count;
+}
 
-  __device__ float operator()(int64_t r, int64_t c) const { return float(dy[r][c]); }
-};
+template <class T>
+constexpr gpu::Number kConvNumber = std::is_same_v<T, float> ? gpu::Number::f32 : gpu::Number::bf16;
+
+// `taps_seen` is u's; d has dy beside its later rows, the last tap being dy itself.
+template <class T>
+void conv_weight_grad(gpu::Stream& stream, const GroupedConvGrad& g, const Tensor& taps_seen,
+                      const Tensor& d) {
+  const int64_t dim = g.weight.dim(1), taps = g.weight.dim(2), width = taps * dim;
+  const int64_t heads = g.u.cols() / dim, tokens = g.u.rows(), count = stretches_of(tokens);
+  const int64_t rows = tokens / count;
+  const Tensor parts({heads * count * dim, width}, DType::f32, g.u.device(), Purpose::workspace);
+  const T* dy = d.data<T>() + (taps - 1) * dim;
+  gpu::gemm(stream, {dim, width, rows, dy, width, true, taps_seen.raw(), width, false, parts.raw(),
+                     width, kConvNumber<T>, gpu::Number::f32, 1, 0, heads * count, rows * width,
+                     rows * width, dim * width});
+  gpu::for_each(stream, g.u.cols(), width,
+                ConvWeightElement{parts.data<float>(), count, dim, taps, g.dweight.data<float>(),
+                                  g.accumulate_dweight});
+}
 
 }  // namespace
 
 void GroupedConv::on_gpu(gpu::Stream& stream) const {
-  const int64_t dim = weight.dim(1);
+  const int64_t dim = weight.dim(1), taps = weight.dim(2), width = taps * dim, tokens = u.rows();
   gpu::visit_float(u.dtype(), [&]<class T>() {
-    const GroupedConvArgs<T> args{gpu::line_of<const T>(segments, u, left), weight.data<T>(),
-                                  u.rows(), dim, weight.dim(2)};
-    stream.launch(convolve_heads<T, false>,
-                  {.blocks = gpu::blocks_for(u.rows(), gpu::kTile),
-                   .blocks_y = gpu::blocks_for(dim, gpu::kTile),
-                   .blocks_z = u.cols() / dim,
-                   .threads = gpu::kTileThreads},
-                  args, bias.data<T>(), gpu::rows_of<T>(y), false);
+    const Tensor seen = taps_of<T>(stream, segments, u, left, dim, taps, 1 - taps, 1);
+    const Tensor packed = packed_taps<T>(stream, weight, false);
+    const ConvBiasColumns<T> f{bias.data<T>(), gpu::rows_of<T>(y)};
+    gpu::for_each_wide(stream, tokens, y.cols(), gpu::are_wide(y.cols(), f.bias, f.y), f);
+    gpu::gemm(stream, {tokens, dim, width, seen.raw(), width, false, packed.raw(), width, true,
+                       y.raw(), y.row_stride(), kConvNumber<T>, kConvNumber<T>, 1, 1,
+                       u.cols() / dim, tokens * width, dim * width, dim});
   });
 }
 
 void GroupedConvGrad::on_gpu(gpu::Stream& stream) const {
-  const int64_t dim = weight.dim(1), taps = weight.dim(2), heads = u.cols() / dim;
+  const int64_t dim = weight.dim(1), taps = weight.dim(2), width = taps * dim, tokens = u.rows();
   gpu::visit_float(u.dtype(), [&]<class T>() {
-    const auto d = gpu::line_of<const T>(segments, dy, {});
+    Tensor d;
+    if (du || dweight) d = taps_of<T>(stream, segments, dy, {}, dim, taps, taps - 1, -1);
     if (du) {
-      const GroupedConvArgs<T> args{d, weight.data<T>(), u.rows(), dim, taps};
-      stream.launch(convolve_heads<T, true>,
-                    {.blocks = gpu::blocks_for(u.rows(), gpu::kTile),
-                     .blocks_y = gpu::blocks_for(dim, gpu::kTile),
-                     .blocks_z = heads,
-                     .threads = gpu::kTileThreads},
-                    args, nullptr, gpu::rows_of<T>(du), accumulate_du);
+      const Tensor packed = packed_taps<T>(stream, weight, true);
+      gpu::gemm(stream,
+                {tokens, dim, width, d.raw(), width, false, packed.raw(), dim, false, du.raw(),
+                 du.row_stride(), kConvNumber<T>, kConvNumber<T>, 1, accumulate_du ? 1.0f : 0.0f,
+                 u.cols() / dim, tokens * width, width * dim, dim});
     }
     if (dweight) {
-      const GroupedConvArgs<T> args{gpu::line_of<const T>(segments, u, left), weight.data<T>(),
-                                    u.rows(), dim, taps};
-      stream.launch(convolve_weight_grad<T>,
-                    {.blocks = gpu::blocks_for(dim, gpu::kTile),
-                     .blocks_y = gpu::blocks_for(dim * taps, gpu::kTile),
-                     .blocks_z = heads,
-                     .threads = gpu::kTileThreads},
-                    args, gpu::rows_of<const T>(dy), dweight.data<float>(), accumulate_dweight);
+      conv_weight_grad<T>(stream, *this,
+                          taps_of<T>(stream, segments, u, left, dim, taps, 1 - taps, 1), d);
     }
     if (dbias) {
-      gpu::sum_rows(stream, dy.rows(), dy.cols(), GroupedConvBiasTerm<T>{gpu::rows_of<const T>(dy)},
-                    dbias.data<float>(), accumulate_dbias);
+      gpu::sum_rows(stream, gpu::rows_of<const T>(dy), dy.rows(), dy.cols(), dbias.data<float>(),
+                    accumulate_dbias);
     }
     if (dleft && taps > 1) {
-      gpu::for_each(stream, dleft.rows(), dleft.cols(),
-                    GroupedConvLeftElement<T>{d, weight.data<T>(), dim, taps,
-                                              gpu::rows_of<T>(dleft), accumulate_dleft});
+      gpu::for_each(
+          stream, dleft.rows(), dleft.cols(),
+          GroupedConvLeftElement<T>{gpu::line_of<const T>(segments, dy, {}), weight.data<T>(), dim,
+                                    taps, gpu::rows_of<T>(dleft), accumulate_dleft});
     }
   });
 }

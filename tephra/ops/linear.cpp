@@ -46,17 +46,47 @@ Tensors inputs_of(const Tensor& x, const Tensors& weights, const Tensors& biases
   return inputs;
 }
 
+struct WeightGrads {
+  std::vector<GradTarget> weights, biases;
+
+  // Whether they lie one after another, all are wanted alike, and no bias is.
+  bool joined() const {
+    Tensors grads;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      if (biases[i].grad || weights[i].accumulate != weights[0].accumulate) return false;
+      grads.push_back(weights[i].grad);
+    }
+    return joined_rows(grads) > 0;
+  }
+};
+
 // saved: x, then the weights.
 void backward(const Tensors& saved, const Tensors& dy, GradSink& sink) {
   const size_t count = saved.size() - 1;
-  GradTarget dx, none;
-  if (sink.wants(0)) dx = sink.target(0);
+  const GradTarget dx = sink.target_if_wanted(0);
+  WeightGrads d;
+  for (size_t i = 0; i < count; ++i) {
+    d.weights.push_back(sink.target_if_wanted(1 + i));
+    d.biases.push_back(sink.target_if_wanted(1 + count + i));
+  }
+  const bool on_gpu = saved[0].device().kind == Device::Kind::gpu;
+  if (count > 1 && on_gpu && joined_rows({saved.begin() + 1, saved.end()}) > 0 && d.joined()) {
+    // One large product is faster than several.
+    return launch(saved[0].device(), "linear",
+                  kernel::LinearGrad{dy[0],
+                                     saved[0],
+                                     saved[1],
+                                     dx.grad,
+                                     dx.accumulate,
+                                     d.weights[0].grad,
+                                     d.weights[0].accumulate,
+                                     {},
+                                     false});
+  }
   int64_t column = 0;
   for (size_t i = 0; i < count; ++i) {
     const Tensor& weight = saved[1 + i];
-    const size_t w = 1 + i, b = 1 + count + i;
-    const GradTarget dw = sink.wants(w) ? sink.target(w) : none;
-    const GradTarget db = sink.wants(b) ? sink.target(b) : none;
+    const GradTarget &dw = d.weights[i], &db = d.biases[i];
     const int64_t end = column + weight.rows();
     launch(
         weight.device(), "linear",
@@ -67,6 +97,19 @@ void backward(const Tensors& saved, const Tensors& dy, GradSink& sink) {
 }
 
 }  // namespace
+
+int64_t joined_rows(const Tensors& matrices) {
+  int64_t rows = 0;
+  for (const Tensor& m : matrices) {
+    if (!m || m.ndim() != 2 || !m.dense() || m.rows() == 0) return 0;
+    const Tensor& first = matrices[0];
+    const auto* place =
+        static_cast<const char*>(first.raw()) + rows * first.cols() * size_of(first.dtype());
+    if (m.raw() != place || m.cols() != first.cols() || m.dtype() != first.dtype()) return 0;
+    rows += m.rows();
+  }
+  return rows;
+}
 
 Tensor linear(const Tensor& x, const Tensors& weights, const Tensors& biases) {
   if (biases.empty() && !weights.empty()) {

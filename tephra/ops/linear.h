@@ -23,6 +23,10 @@ Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias = {});
 Tensor linear(const Tensor& x, const Weights& weights, const Tensors& biases);
 Tensor linear_acc(const Tensor& x, const Weight& weight, const Tensor& bias = {});
 
+// Dense matrices that lie one after another in memory, as projections of one layer do, can be
+// multiplied as one: how many rows they have together, else 0.
+int64_t joined_rows(const Tensors& matrices);
+
 namespace kernel {
 
 struct PackedLinear {
@@ -44,7 +48,8 @@ struct Linear {
   void on_gpu(gpu::Stream& stream) const;
 };
 
-// The gradients of one of the weights, and its part of dx.
+// The gradients of one of the weights, and its part of dx. On a GPU `weight` and `dweight` may be
+// the first of several that lie one after another, with dy for all of them.
 struct LinearGrad {
   Tensor dy;  // [N, out], this weight's columns
   const Tensor& x;

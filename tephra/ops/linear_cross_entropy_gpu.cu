@@ -7,7 +7,18 @@
 namespace tephra::kernel {
 namespace {
 
-constexpr int64_t kLogitBytes = int64_t{2} << 30;
+// At a time: 2,048 rows of the largest vocabulary in use.
+constexpr int64_t kLogitBytes = int64_t{9} << 28;
+
+// Rows that are multiplied together: pieces of one size, in whole tiles where there are several.
+int64_t rows_at_once(int64_t rows, int64_t vocabulary) {
+  constexpr int64_t kTileRows = 256;
+  const int64_t most = std::max<int64_t>(16, kLogitBytes / (4 * vocabulary));
+  if (rows <= most) return rows;
+  if (most < kTileRows) return most;
+  const int64_t pieces = gpu::blocks_for(rows, most / kTileRows * kTileRows);
+  return gpu::blocks_for(gpu::blocks_for(rows, pieces), kTileRows) * kTileRows;
+}
 
 template <class T>
 struct HeadBiasElement {
@@ -17,8 +28,26 @@ struct HeadBiasElement {
   __device__ void operator()(int64_t r, int64_t c) const { logits[r][c] = float(bias[c]); }
 };
 
-// The loss of a row, and its logits turned into scale * (softmax - onehot) where `d` is given.
-template <class T>
+// The sum of exponentials of what a thread has seen, and the largest exponent, which is taken out.
+struct RunningSum {
+  float largest = -INFINITY, sum = 0;
+
+  template <int W>
+  __device__ void add(const gpu::Floats<W>& v) {
+    float most = largest;
+#pragma unroll
+    for (int i = 0; i < W; ++i) most = fmaxf(most, v[i]);
+    const float shift = most == -INFINITY ? 0.0f : most;  // a NaN must reach the sum
+    sum *= expf(largest - shift);
+    largest = most;
+#pragma unroll
+    for (int i = 0; i < W; ++i) sum += expf(v[i] - shift);
+  }
+};
+
+// The loss of a row, and its logits turned into scale * (softmax - onehot) where `d` is given. W
+// columns at a time; the logits are read twice.
+template <class T, int W>
 struct CrossEntropyRow {
   gpu::Rows<float> logits;
   const int32_t* targets;
@@ -29,34 +58,32 @@ struct CrossEntropyRow {
 
   __device__ void operator()(int64_t r) const {
     const float* row = logits[r];
-    const int64_t target = targets[r];
+    const int64_t target = targets[r], first = threadIdx.x * W, step = blockDim.x * W;
     if (target < 0) {
       if (threadIdx.x == 0) losses[r] = 0;
-      for (int64_t c = threadIdx.x; d && c < width; c += blockDim.x) d[r][c] = T(0.0f);
+      for (int64_t c = first; d && c < width; c += step) gpu::store(d[r] + c, gpu::Floats<W>{});
       return;
     }
-    float largest = -INFINITY;
-    for (int64_t c = threadIdx.x; c < width; c += blockDim.x) largest = fmaxf(largest, row[c]);
-    largest = gpu::block_max(largest);
-    float sum = 0;
-    for (int64_t c = threadIdx.x; c < width; c += blockDim.x) sum += expf(row[c] - largest);
-    sum = gpu::block_sum(sum);
+    RunningSum seen;
+#pragma unroll 2
+    for (int64_t c = first; c < width; c += step) seen.add(gpu::load<W>(row + c));
+    const float largest = gpu::block_max(seen.largest);
+    const float own = seen.sum == 0 ? 0.0f : seen.sum * expf(seen.largest - largest);
+    const float sum = gpu::block_sum(own);
     if (threadIdx.x == 0) losses[r] = logf(sum) + largest - row[target];
     if (!d) return;
     __syncthreads();  // d may be the logits themselves
     const float factor = scale / sum;
-    for (int64_t c = threadIdx.x; c < width; c += blockDim.x) {
-      const float p = expf(row[c] - largest) * factor;
-      d[r][c] = T(c == target ? p - scale : p);
+#pragma unroll 2
+    for (int64_t c = first; c < width; c += step) {
+      auto v = gpu::load<W>(row + c);
+#pragma unroll
+      for (int i = 0; i < W; ++i) {
+        v[i] = expf(v[i] - largest) * factor - (c + i == target ? scale : 0.0f);
+      }
+      gpu::store(d[r] + c, v);
     }
   }
-};
-
-template <class T>
-struct HeadBiasTerm {
-  gpu::Rows<const T> d;
-
-  __device__ float operator()(int64_t r, int64_t c) const { return float(d[r][c]); }
 };
 
 // Gradients of a sum over no tokens.
@@ -73,7 +100,7 @@ class LossChunks {
         k_(k),
         number_(std::is_same_v<T, float> ? gpu::Number::f32 : gpu::Number::bf16) {
     const int64_t vocabulary = k.weight.rows();
-    rows_ = std::clamp<int64_t>(kLogitBytes / (4 * vocabulary), 16, k.h.rows());
+    rows_ = rows_at_once(k.h.rows(), vocabulary);
     logits_ = Tensor({rows_, vocabulary}, DType::f32, k.h.device(), Purpose::workspace);
     if (!k.dh && !k.dweight && !k.dbias) return;
     d_ = std::is_same_v<T, float>
@@ -99,12 +126,21 @@ class LossChunks {
     gpu::gemm(stream_, {rows, vocabulary, width, h.raw(), h.row_stride(), false, w.raw(),
                         w.row_stride(), true, logits_.raw(), vocabulary, number_, gpu::Number::f32,
                         1.0f, k_.bias ? 1.0f : 0.0f});
-    gpu::for_each_row(
-        stream_, rows,
-        CrossEntropyRow<T>{logits, k_.targets.template data<int32_t>() + at, vocabulary,
-                           static_cast<float>(k_.scale), k_.losses.template data<float>() + at,
-                           gpu::rows_of<T>(d_)});
+    if (gpu::are_wide(vocabulary, logits, gpu::rows_of<T>(d_))) {
+      losses<gpu::kWide>(at, rows);
+    } else {
+      losses<1>(at, rows);
+    }
     if (d_) gradients(at, rows, h);
+  }
+
+  template <int W>
+  void losses(int64_t at, int64_t rows) {
+    gpu::for_each_row(stream_, rows,
+                      CrossEntropyRow<T, W>{
+                          gpu::rows_of<float>(logits_), k_.targets.template data<int32_t>() + at,
+                          k_.weight.rows(), static_cast<float>(k_.scale),
+                          k_.losses.template data<float>() + at, gpu::rows_of<T>(d_)});
   }
 
   void gradients(int64_t at, int64_t rows, const Tensor& h) {
@@ -121,7 +157,7 @@ class LossChunks {
                           gpu::Number::f32, 1.0f, k_.accumulate_dweight || at > 0 ? 1.0f : 0.0f});
     }
     if (k_.dbias) {
-      gpu::sum_rows(stream_, rows, vocabulary, HeadBiasTerm<T>{gpu::rows_of<const T>(d_)},
+      gpu::sum_rows(stream_, gpu::rows_of<const T>(d_), rows, vocabulary,
                     k_.dbias.template data<float>(), k_.accumulate_dbias || at > 0);
     }
   }

@@ -12,61 +12,84 @@ gpu::Number number_of(const Tensor& t) {
 
 // Every row of y becomes the bias; the product is then added to it before it is rounded.
 template <class T, class Out>
-struct BiasElement {
+struct BiasColumns {
   const T* bias;
   gpu::Rows<Out> y;
 
-  __device__ void operator()(int64_t r, int64_t c) const { y[r][c] = Out(float(bias[c])); }
-};
-
-template <class T>
-struct LinearBiasTerm {
-  gpu::Rows<const T> dy;
-
-  __device__ float operator()(int64_t r, int64_t c) const { return float(dy[r][c]); }
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    gpu::store(y[r] + c, gpu::load<W>(bias + c));
+  }
 };
 
 void fill_bias(gpu::Stream& stream, const Tensor& bias, const Tensor& y) {
   gpu::visit_float(bias.dtype(), [&]<class T>() {
     gpu::visit_float(y.dtype(), [&]<class Out>() {
-      gpu::for_each(stream, y.rows(), y.cols(),
-                    BiasElement<T, Out>{bias.data<T>(), gpu::rows_of<Out>(y)});
+      const BiasColumns<T, Out> f{bias.data<T>(), gpu::rows_of<Out>(y)};
+      gpu::for_each_wide(stream, y.rows(), y.cols(), gpu::are_wide(y.cols(), f.bias, f.y), f);
     });
   });
 }
 
 }  // namespace
 
+namespace {
+
+// `rows` of the weight on: its own and those of the ones that follow it.
+void multiply_weight(gpu::Stream& stream, const Tensor& x, const Tensor& weight, int64_t rows,
+                     const Tensor& bias, const Tensor& y) {
+  const bool fused = bias && bias.dtype() == y.dtype();  // else the sum begins with the bias
+  if (bias && !fused) fill_bias(stream, bias, y);
+  gpu::gemm(stream, {.m = x.rows(),
+                     .n = rows,
+                     .k = x.cols(),
+                     .a = x.raw(),
+                     .lda = x.row_stride(),
+                     .transpose_a = false,
+                     .b = weight.raw(),
+                     .ldb = weight.row_stride(),
+                     .transpose_b = true,
+                     .c = y.raw(),
+                     .ldc = y.row_stride(),
+                     .in = number_of(x),
+                     .out = number_of(y),
+                     .beta = bias && !fused ? 1.0f : 0.0f,
+                     .bias = fused ? bias.raw() : nullptr});
+}
+
+}  // namespace
+
 void Linear::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(x.dtype(), []<class T>() {});  // refuses f64
-  for (size_t i = 0, column = 0; i < weights.size(); ++i) {
-    const Tensor& w = weights[i];
-    const auto begin = static_cast<int64_t>(column), end = begin + w.rows();
-    const Tensor out = y.column_view(begin, end);
-    if (biases[i]) fill_bias(stream, biases[i], out);
-    gpu::gemm(stream, {x.rows(), w.rows(), x.cols(), x.raw(), x.row_stride(), false, w.raw(),
-                       w.row_stride(), true, out.raw(), out.row_stride(), number_of(x),
-                       number_of(y), 1.0f, biases[i] ? 1.0f : 0.0f});
-    column = static_cast<size_t>(end);
+  const bool plain =
+      std::none_of(biases.begin(), biases.end(), [](const Tensor& b) { return b.defined(); });
+  const int64_t all = plain ? joined_rows(weights) : 0;
+  if (all > 0) return multiply_weight(stream, x, weights[0], all, {}, y);
+  int64_t column = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const int64_t end = column + weights[i].rows();
+    multiply_weight(stream, x, weights[i], weights[i].rows(), biases[i],
+                    y.column_view(column, end));
+    column = end;
   }
 }
 
 void LinearGrad::on_gpu(gpu::Stream& stream) const {
-  const int64_t n = x.rows(), in = x.cols(), out = weight.rows();
+  const int64_t n = x.rows(), in = x.cols(), out = dy.cols();
   if (dx) {
     gpu::gemm(stream, {n, in, out, dy.raw(), dy.row_stride(), false, weight.raw(),
                        weight.row_stride(), false, dx.raw(), dx.row_stride(), number_of(dy),
                        number_of(dx), 1.0f, accumulate_dx ? 1.0f : 0.0f});
   }
   if (dweight) {
-    gpu::gemm(stream, {out, in, n, dy.raw(), dy.row_stride(), true, x.raw(), x.row_stride(), false,
-                       dweight.raw(), dweight.row_stride(), number_of(dy), number_of(dweight), 1.0f,
-                       accumulate_dweight ? 1.0f : 0.0f});
+    gpu::gemm_by_stretches(
+        stream, {out, in, n, dy.raw(), dy.row_stride(), true, x.raw(), x.row_stride(), false,
+                 dweight.raw(), dweight.row_stride(), number_of(dy), number_of(dweight), 1.0f,
+                 accumulate_dweight ? 1.0f : 0.0f});
   }
   if (!dbias) return;
   gpu::visit_float(dy.dtype(), [&]<class T>() {
-    gpu::sum_rows(stream, n, out, LinearBiasTerm<T>{gpu::rows_of<const T>(dy)}, dbias.data<float>(),
-                  accumulate_dbias);
+    gpu::sum_rows(stream, gpu::rows_of<const T>(dy), n, out, dbias.data<float>(), accumulate_dbias);
   });
 }
 

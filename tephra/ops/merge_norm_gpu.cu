@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formulas are in merge_norm_cpu.cpp. The backward pass computes the merged stream again.
+// The formulas are in merge_norm_cpu.cpp. The backward pass computes the merged stream again. Rows
+// of up to 8,192 columns that are aligned for it stay in a block's registers: each input is read
+// once, and the gradients of the vectors are summed on the way. Others take the plain form.
 #include "tephra/core/gpu_kernel.h"
 #include "tephra/ops/merge_norm.h"
 
@@ -102,6 +104,203 @@ struct MergeNormGradRow {
   }
 };
 
+// --- rows in registers --------------------------------------------------------------------------
+
+constexpr int kWide = gpu::kWide;
+using Wide = gpu::Floats<kWide>;
+
+// What a thread has of the merge's vectors: kWide columns from `c` on.
+template <class T>
+struct MergeColumns {
+  Wide hidden_scale, hidden_bias, residual_scale, residual_bias, weight;
+
+  __device__ MergeColumns(const MergeInputs<T>& in, const T* norm, int64_t c)
+      : hidden_scale(gpu::load<kWide>(in.hidden_scale + c)),
+        hidden_bias(gpu::load<kWide>(in.hidden_bias + c)),
+        weight(gpu::load<kWide>(norm + c)) {
+    if (!in.stream) return;
+    residual_scale = gpu::load<kWide>(in.residual_scale + c);
+    residual_bias = gpu::load<kWide>(in.residual_bias + c);
+  }
+
+  __device__ float merged(const Wide& x, const Wide& stream, int i) const {
+    return (x[i] + hidden_bias[i]) * hidden_scale[i] +
+           (stream[i] + residual_bias[i]) * residual_scale[i];
+  }
+};
+
+// kUnits times kWide columns a thread.
+template <class T, int kUnits>
+__global__ void __launch_bounds__(gpu::kThreads) merge_norm_rows(MergeNormRow<T> a) {
+  const int64_t r = blockIdx.x;
+  Wide m[kUnits];
+  float sum = 0;
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u) {
+    const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
+    if (c >= a.width) continue;
+    const Wide x = gpu::load<kWide>(a.in.x[r] + c);
+    const Wide stream = a.in.stream ? gpu::load<kWide>(a.in.stream[r] + c) : Wide{};
+    const MergeColumns<T> vectors(a.in, a.weight, c);
+#pragma unroll
+    for (int i = 0; i < kWide; ++i) {
+      m[u][i] = vectors.merged(x, stream, i);
+      sum += m[u][i] * m[u][i];
+    }
+    gpu::store(a.merged[r] + c, m[u]);
+  }
+  const float s = 1.0f / sqrtf(gpu::block_sum(sum) / static_cast<float>(a.width) + a.eps);
+  if (threadIdx.x == 0) a.rstd[r] = s;
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u) {
+    const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
+    if (c >= a.width) continue;
+    const Wide w = gpu::load<kWide>(a.weight + c);
+    gpu::store(a.normed[r] + c, Wide::of([&](int i) { return m[u][i] * s * w[i]; }));
+  }
+}
+
+// Sums over a part's rows of the merged stream's gradient g, and of its products.
+enum MergeSum { kSumG, kSumGx, kSumGStream, kSumNormed, kMergeSums };
+
+// A block has a part of the rows. parts [gridDim.x][kMergeSums][width], or null.
+template <class T, int kUnits>
+__global__ void __launch_bounds__(gpu::kThreads)
+    merge_norm_grad_rows(MergeNormGradRow<T> a, int64_t rows, int64_t rows_each, float* parts) {
+  const MergedGradient<T>& d = a.d;
+  Wide sums[kMergeSums][kUnits];
+  const int64_t begin = blockIdx.x * rows_each;
+  const int64_t end = begin + rows_each < rows ? begin + rows_each : rows;
+  for (int64_t r = begin; r < end; ++r) {
+    Wide x[kUnits], stream[kUnits], dnormed[kUnits], g[kUnits];
+    const float s = d.rstd[r];
+    float dot = 0;
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
+      if (c >= a.width) continue;
+      x[u] = gpu::load<kWide>(d.in.x[r] + c);
+      if (d.in.stream) stream[u] = gpu::load<kWide>(d.in.stream[r] + c);
+      if (d.dnormed) dnormed[u] = gpu::load<kWide>(d.dnormed[r] + c);
+      if (d.dmerged) g[u] = gpu::load<kWide>(d.dmerged[r] + c);
+      const MergeColumns<T> vectors(d.in, d.weight, c);
+#pragma unroll
+      for (int i = 0; i < kWide; ++i) {
+        dot += dnormed[u][i] * vectors.weight[i] * vectors.merged(x[u], stream[u], i);
+      }
+    }
+    const float mean = gpu::block_sum(dot) / static_cast<float>(a.width) * s * s;
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
+      if (c >= a.width) continue;
+      const MergeColumns<T> vectors(d.in, d.weight, c);
+      Wide dx, dstream;
+#pragma unroll
+      for (int i = 0; i < kWide; ++i) {
+        const float m = vectors.merged(x[u], stream[u], i);
+        g[u][i] += s * (vectors.weight[i] * dnormed[u][i] - m * mean);
+        dx[i] = g[u][i] * vectors.hidden_scale[i];
+        dstream[i] = g[u][i] * vectors.residual_scale[i];
+        sums[kSumG][u][i] += g[u][i];
+        sums[kSumGx][u][i] += g[u][i] * (x[u][i] + vectors.hidden_bias[i]);
+        sums[kSumGStream][u][i] += g[u][i] * (stream[u][i] + vectors.residual_bias[i]);
+        sums[kSumNormed][u][i] += dnormed[u][i] * m * s;
+      }
+      if (a.dx) gpu::write(a.dx[r] + c, dx, a.accumulate_dx);
+      if (a.dstream) gpu::write(a.dstream[r] + c, dstream, a.accumulate_dstream);
+    }
+  }
+  if (!parts) return;
+#pragma unroll
+  for (int k = 0; k < kMergeSums; ++k) {
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
+      if (c < a.width) gpu::store(parts + (blockIdx.x * kMergeSums + k) * a.width + c, sums[k][u]);
+    }
+  }
+}
+
+// The gradient of a bias is its scale times the sum of g.
+template <class T>
+struct MergeBiasGrad {
+  const float* sum;
+  const T* scale;
+  float* out;
+  bool accumulate;
+
+  __device__ void operator()(int64_t, int64_t c) const {
+    gpu::write(out + c, sum[c] * float(scale[c]), accumulate);
+  }
+};
+
+// Calls f.operator()<kUnits>() with enough of them; false when no number is.
+template <class F>
+bool visit_units(int64_t width, const F& f) {
+  const int64_t units = gpu::blocks_for(width, int64_t{gpu::kThreads} * kWide);
+  if (units == 1) return f.template operator()<1>(), true;
+  if (units == 2) return f.template operator()<2>(), true;
+  if (units <= 4) return f.template operator()<4>(), true;
+  return false;
+}
+
+template <class T>
+bool is_wide_merge(const MergeInputs<T>& in, const T* weight, int64_t width) {
+  return gpu::are_wide(width, in.x, in.stream, in.hidden_scale, in.hidden_bias, in.residual_scale,
+                       in.residual_bias, weight);
+}
+
+template <class T>
+void sum_merge_parts(gpu::Stream& stream, const MergeNormGrad& k, const float* parts,
+                     int64_t count) {
+  const int64_t width = k.x.cols(), stride = kMergeSums * width;
+  const auto sum = [&](MergeSum which, const GradTarget& target) {
+    if (!target.grad) return;
+    gpu::sum_parts(stream, parts + which * width, count, stride, width,
+                   target.grad.template data<float>(), target.accumulate);
+  };
+  sum(kSumGx, k.dhidden_scale);
+  sum(kSumGStream, k.dresidual_scale);
+  sum(kSumNormed, k.dweight);
+  if (!k.dhidden_bias.grad && !k.dresidual_bias.grad) return;
+  const Tensor g({width}, DType::f32, k.x.device(), Purpose::workspace);
+  sum(kSumG, {g, false});
+  const auto bias = [&](const GradTarget& target, const Tensor& scale) {
+    if (!target.grad) return;
+    gpu::for_each(stream, 1, width,
+                  MergeBiasGrad<T>{g.data<float>(), scale.data<T>(),
+                                   target.grad.template data<float>(), target.accumulate});
+  };
+  bias(k.dhidden_bias, k.scale.hidden_scale);
+  bias(k.dresidual_bias, k.scale.residual_scale);
+}
+
+// False when the rows are not for it.
+template <class T>
+bool merge_norm_grad_fused(gpu::Stream& stream, const MergeNormGrad& k,
+                           const MergeNormGradRow<T>& f) {
+  if (!is_wide_merge(f.d.in, f.d.weight, f.width) ||
+      !gpu::are_wide(f.width, f.d.dmerged, f.d.dnormed, f.dx, f.dstream)) {
+    return false;
+  }
+  const gpu::RowParts cut(k.x.rows());
+  Tensor parts;
+  const bool launched = visit_units(f.width, [&]<int kUnits>() {
+    if (k.wants_vectors()) {
+      parts =
+          Tensor({cut.count, kMergeSums * f.width}, DType::f32, k.x.device(), Purpose::workspace);
+    }
+    stream.launch(merge_norm_grad_rows<T, kUnits>, {.blocks = cut.count, .threads = gpu::kThreads},
+                  f, k.x.rows(), cut.rows_each, gpu::data_of<float>(parts));
+  });
+  if (launched && parts) sum_merge_parts<T>(stream, k, parts.data<float>(), cut.count);
+  return launched;
+}
+
+// --- the plain form's sums
+// ------------------------------------------------------------------------
+
 enum class MergeVector { hidden_scale, hidden_bias, residual_scale, residual_bias, weight };
 
 template <class T, MergeVector kWhich>
@@ -136,10 +335,20 @@ void sum_merge_vector(gpu::Stream& stream, const MergedGradient<T>& d, const Sha
 
 void MergeNorm::on_gpu(gpu::Stream& gpu_stream) const {
   gpu::visit_float(x.dtype(), [&]<class T>() {
-    gpu::for_each_row(gpu_stream, x.rows(),
-                      MergeNormRow<T>{merge_inputs<T>(x, stream, scale), weight.data<T>(), x.cols(),
-                                      static_cast<float>(eps), gpu::rows_of<float>(merged),
-                                      gpu::rows_of<T>(normed), rstd.data<float>()});
+    const MergeNormRow<T> f{merge_inputs<T>(x, stream, scale),
+                            weight.data<T>(),
+                            x.cols(),
+                            static_cast<float>(eps),
+                            gpu::rows_of<float>(merged),
+                            gpu::rows_of<T>(normed),
+                            rstd.data<float>()};
+    const bool wide =
+        is_wide_merge(f.in, f.weight, f.width) && gpu::are_wide(f.width, f.merged, f.normed);
+    const bool launched = wide && visit_units(f.width, [&]<int kUnits>() {
+                            gpu_stream.launch(merge_norm_rows<T, kUnits>,
+                                              {.blocks = x.rows(), .threads = gpu::kThreads}, f);
+                          });
+    if (!launched) gpu::for_each_row(gpu_stream, x.rows(), f);
   });
 }
 
@@ -152,9 +361,14 @@ void MergeNormGrad::on_gpu(gpu::Stream& gpu_stream) const {
                               weight.data<T>(),
                               rstd.data<float>(),
                               mean.data<float>()};
-    gpu::for_each_row(gpu_stream, x.rows(),
-                      MergeNormGradRow<T>{d, x.cols(), gpu::rows_of<T>(dx.grad), dx.accumulate,
-                                          gpu::rows_of<float>(dstream.grad), dstream.accumulate});
+    const MergeNormGradRow<T> f{d,
+                                x.cols(),
+                                gpu::rows_of<T>(dx.grad),
+                                dx.accumulate,
+                                gpu::rows_of<float>(dstream.grad),
+                                dstream.accumulate};
+    if (merge_norm_grad_fused<T>(gpu_stream, *this, f)) return;
+    gpu::for_each_row(gpu_stream, x.rows(), f);
     const Shape& shape = x.shape();
     sum_merge_vector<T, MergeVector::hidden_scale>(gpu_stream, d, shape, dhidden_scale);
     sum_merge_vector<T, MergeVector::hidden_bias>(gpu_stream, d, shape, dhidden_bias);

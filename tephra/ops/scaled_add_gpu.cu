@@ -6,25 +6,29 @@ namespace tephra::kernel {
 namespace {
 
 template <class T>
-struct ScaledAddElement {
+struct ScaledAddColumns {
   gpu::Rows<const T> x, y;
   const T* scale;
   gpu::Rows<T> out;
 
-  __device__ void operator()(int64_t r, int64_t c) const {
-    out[r][c] = T(fmaf(float(y[r][c]), float(scale[c]), float(x[r][c])));
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    const auto a = gpu::load<W>(x[r] + c), b = gpu::load<W>(y[r] + c), s = gpu::load<W>(scale + c);
+    gpu::store(out[r] + c, gpu::Floats<W>::of([&](int i) { return fmaf(b[i], s[i], a[i]); }));
   }
 };
 
 template <class T>
-struct ScaledAddGradElement {
+struct ScaledAddGradColumns {
   gpu::Rows<const T> dout;
   const T* scale;
   gpu::Rows<T> dy;
   bool accumulate;
 
-  __device__ void operator()(int64_t r, int64_t c) const {
-    gpu::write(dy[r] + c, float(dout[r][c]) * float(scale[c]), accumulate);
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    const auto d = gpu::load<W>(dout[r] + c), s = gpu::load<W>(scale + c);
+    gpu::write(dy[r] + c, gpu::Floats<W>::of([&](int i) { return d[i] * s[i]; }), accumulate);
   }
 };
 
@@ -41,9 +45,10 @@ struct ScaledAddTerm {
 
 void ScaledAdd::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(x.dtype(), [&]<class T>() {
-    gpu::for_each(stream, x.rows(), x.cols(),
-                  ScaledAddElement<T>{gpu::rows_of<const T>(x), gpu::rows_of<const T>(y),
-                                      scale.data<T>(), gpu::rows_of<T>(out)});
+    const ScaledAddColumns<T> f{gpu::rows_of<const T>(x), gpu::rows_of<const T>(y), scale.data<T>(),
+                                gpu::rows_of<T>(out)};
+    gpu::for_each_wide(stream, x.rows(), x.cols(),
+                       gpu::are_wide(x.cols(), f.x, f.y, f.scale, f.out), f);
   });
 }
 
@@ -55,9 +60,9 @@ void ScaledAddGrad::on_gpu(gpu::Stream& stream) const {
                     dscale.grad.data<float>(), dscale.accumulate);
     }
     if (dy.grad) {
-      gpu::for_each(
-          stream, dout.rows(), dout.cols(),
-          ScaledAddGradElement<T>{d, scale.data<T>(), gpu::rows_of<T>(dy.grad), dy.accumulate});
+      const ScaledAddGradColumns<T> f{d, scale.data<T>(), gpu::rows_of<T>(dy.grad), dy.accumulate};
+      gpu::for_each_wide(stream, dout.rows(), dout.cols(),
+                         gpu::are_wide(dout.cols(), f.dout, f.scale, f.dy), f);
     }
   });
 }

@@ -6,37 +6,41 @@ namespace tephra::kernel {
 namespace {
 
 template <class T>
-struct ValueShiftElement {
+struct ValueShiftColumns {
   gpu::Rows<const T> v, left;
   gpu::SegmentTable segments;
   int64_t half;
   gpu::Rows<T> out;
 
-  __device__ void operator()(int64_t r, int64_t c) const {
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    gpu::Floats<W> value;
     if (c < half) {
-      out[r][c] = v[r][c];
+      value = gpu::load<W>(v[r] + c);
     } else if (r > segments.start[r]) {
-      out[r][c] = v[r - 1][c];
-    } else {
-      out[r][c] = left ? left[segments.sequence[r]][c - half] : T(0.0f);
+      value = gpu::load<W>(v[r - 1] + c);
+    } else if (left) {
+      value = gpu::load<W>(left[segments.sequence[r]] + c - half);
     }
+    gpu::store(out[r] + c, value);
   }
 };
 
 template <class T>
-struct ValueShiftGradElement {
+struct ValueShiftGradColumns {
   gpu::Rows<const T> dout;
   gpu::SegmentTable segments;
   int64_t half;
   gpu::Rows<T> dv;
   bool accumulate;
 
-  __device__ void operator()(int64_t r, int64_t c) const {
-    float d = 0;
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    gpu::Floats<W> d;
     if (c < half) {
-      d = float(dout[r][c]);
+      d = gpu::load<W>(dout[r] + c);
     } else if (r + 1 < segments.end[r]) {
-      d = float(dout[r + 1][c]);
+      d = gpu::load<W>(dout[r + 1] + c);
     }
     gpu::write(dv[r] + c, d, accumulate);
   }
@@ -60,10 +64,9 @@ struct ValueShiftLeftElement {
 
 void ValueShift::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(v.dtype(), [&]<class T>() {
-    gpu::for_each(
-        stream, v.rows(), v.cols(),
-        ValueShiftElement<T>{gpu::rows_of<const T>(v), gpu::rows_of<const T>(left),
-                             gpu::table_of(segments), v.cols() / 2, gpu::rows_of<T>(out)});
+    const ValueShiftColumns<T> f{gpu::rows_of<const T>(v), gpu::rows_of<const T>(left),
+                                 gpu::table_of(segments), v.cols() / 2, gpu::rows_of<T>(out)};
+    gpu::for_each_wide(stream, v.rows(), v.cols(), gpu::are_wide(f.half, f.v, f.left, f.out), f);
   });
 }
 
@@ -73,8 +76,8 @@ void ValueShiftGrad::on_gpu(gpu::Stream& stream) const {
     const auto d = gpu::rows_of<const T>(dout);
     const gpu::SegmentTable s = gpu::table_of(segments);
     if (dv) {
-      gpu::for_each(stream, dout.rows(), dout.cols(),
-                    ValueShiftGradElement<T>{d, s, half, gpu::rows_of<T>(dv), accumulate_dv});
+      const ValueShiftGradColumns<T> f{d, s, half, gpu::rows_of<T>(dv), accumulate_dv};
+      gpu::for_each_wide(stream, dout.rows(), dout.cols(), gpu::are_wide(half, f.dout, f.dv), f);
     }
     if (dleft) {
       gpu::for_each(stream, segments.count, half,

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "tephra/device/launch.h"
+
 namespace tephra {
 
 ExpertLoad expert_load(const std::string& name, std::span<const int64_t> counts) {
@@ -23,13 +25,16 @@ ExpertLoad expert_load(const std::string& name, std::span<const int64_t> counts)
   return load;
 }
 
-void count_experts(const Tensor& chosen_N, std::span<int64_t> counts) {
-  const Tensor expert_N = to_device(chosen_N, kCpu);
+void count_experts(const Tensor& expert_N, const Tensor& counts) {
+  launch(counts.device(), "count experts", kernel::CountExperts{expert_N, counts});
+}
+
+void kernel::CountExperts::on_cpu() const {
   const int32_t* expert = expert_N.data<int32_t>();
+  int64_t* count = counts.data<int64_t>();
   for (int64_t i = 0; i < expert_N.numel(); ++i) {
-    const int32_t e = expert[i];
-    TEPHRA_ASSERT(e >= 0 && e < static_cast<int64_t>(counts.size()), "a class of the router");
-    ++counts[static_cast<size_t>(e)];
+    TEPHRA_ASSERT(expert[i] >= 0 && expert[i] < counts.numel(), "a class of the router");
+    ++count[expert[i]];
   }
 }
 

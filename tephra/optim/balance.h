@@ -41,8 +41,21 @@ struct ExpertLoad {
 // counts: tokens of each expert, then of skip.
 ExpertLoad expert_load(const std::string& name, std::span<const int64_t> counts);
 
-// Adds the choices expert_N (i32, in [0, experts]) to counts[experts + 1].
-void count_experts(const Tensor& expert_N, std::span<int64_t> counts);
+// Adds the choices expert_N (i32, in [0, experts]) to counts [experts + 1] (i64, on their device):
+// nobody waits for a GPU before the counts are read.
+void count_experts(const Tensor& expert_N, const Tensor& counts);
+
+namespace kernel {
+
+struct CountExperts {
+  const Tensor& expert_N;
+  const Tensor& counts;
+
+  void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
+};
+
+}  // namespace kernel
 
 class BalanceController {
  public:

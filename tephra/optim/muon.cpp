@@ -24,19 +24,6 @@ int64_t bytes_of(int64_t rows, int64_t cols, DType dtype) {
   return (rows * cols + newton_schulz_workspace(rows, cols)) * size_of(dtype);
 }
 
-// Factor of each piece: one over the norm of its matrix.
-std::vector<double> factors_of(const std::vector<double>& sums, const std::vector<size_t>& counts) {
-  std::vector<double> factors;
-  size_t at = 0;
-  for (const size_t count : counts) {
-    double sum = 0;
-    for (size_t i = 0; i < count; ++i) sum += sums[at + i];
-    factors.insert(factors.end(), count, 1 / (std::sqrt(sum) + kNormEps));
-    at += count;
-  }
-  return factors;
-}
-
 }  // namespace
 
 std::vector<Optimizer::Batch> Optimizer::batches(int64_t max_bytes) const {
@@ -77,24 +64,27 @@ void Optimizer::update_batch(const Batch& batch, const StepScalars& scalars) {
   const Tensor& gradients = store_.flat_gradients();
   const Device device = gradients.device();
   const auto count = static_cast<int64_t>(batch.matrices.size());
-  const Tensor u({count, batch.rows, batch.cols}, gradients.dtype(), device, Purpose::workspace);
+  const Shape shape{count, batch.rows, batch.cols};
+  Tensor u(shape, gradients.dtype(), device, Purpose::workspace);
 
   std::vector<Piece> pieces;
-  std::vector<size_t> counts;  // of each matrix
-  for (const Piece& matrix : batch.matrices) {
-    const size_t before = pieces.size();
-    Piece whole = matrix;
-    whole.other = static_cast<int64_t>(counts.size()) * matrix.size;
+  for (int64_t i = 0; i < count; ++i) {
+    Piece whole = batch.matrices[static_cast<size_t>(i)];
+    whole.other = i * whole.size;
     cut_pieces(whole, pieces);
-    counts.push_back(pieces.size() - before);
   }
-  std::vector<double> sums(pieces.size());
+  const auto all = static_cast<int64_t>(pieces.size());
+  const Tensor sums({all}, DType::f64, device, Purpose::workspace);
   launch(
       device, "muon momentum",
       kernel::MuonMomentum{gradients, first_, u, pieces, sums, o.momentum, o.nesterov, &scalars});
-  const std::vector<double> factors = factors_of(sums, counts);
-  launch(device, "muon scale", kernel::ScalePieces{u, pieces, factors, o.newton_schulz.bf16});
-  const Tensor update = newton_schulz(u, o.newton_schulz);
+  // A GPU multiplies bf16 as such; the CPU rounds its f32 values.
+  const bool narrow = device.kind == Device::Kind::gpu && o.newton_schulz.bf16;
+  const Tensor scaled = narrow ? Tensor(shape, DType::bf16, device, Purpose::workspace) : u;
+  launch(device, "muon scale",
+         kernel::ScalePieces{u, scaled, pieces, sums, all / count, kNormEps, o.newton_schulz.bf16});
+  if (narrow) u = {};
+  const Tensor update = newton_schulz(scaled, o.newton_schulz);
   const MasterValues p = values();
   launch(device, "muon update", kernel::MuonUpdate{p, update, pieces, &scalars});
 }

@@ -17,9 +17,9 @@ struct NewtonSchulzOptions {
   bool bf16 = false;
 };
 
-// Of each matrix in x [count, rows, cols] (dense, f32 or f64) by itself: its bits depend neither on
-// its neighbours nor on the number of threads. A matrix has norm at most 1. `x` is spent: its
-// memory may hold the result or scratch.
+// Of each matrix in x [count, rows, cols] (dense, f32 or f64, on a GPU f32 or bf16) by itself: its
+// bits depend neither on its neighbours nor on the number of threads. A matrix has norm at most 1.
+// `x` is spent: its memory may hold the result or scratch.
 Tensor newton_schulz(const Tensor& x, const NewtonSchulzOptions& options);
 
 // Of one matrix: what the products need (symmetric ones half), what they would need in full.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Newton-Schulz by whole products of the batch: with A the smaller square, X <- a X + X B or
-// a X + B X for B = b A + c A^2, where the sums are the products' own (beta). Symmetry is not used.
+// a X + B X for B = b A + c A^2, where the sums are the products' own (beta). The portable form
+// does not use symmetry.
 #include "tephra/core/gpu_kernel.h"
 #include "tephra/device/gpu/gemm.h"
 #include "tephra/optim/newton_schulz.h"
@@ -31,17 +32,26 @@ class GpuIteration {
     // A = X^T X, or X X^T
     multiply({side_, side_, inner, x.raw(), cols_, tall, x.raw(), cols_, !tall, gram_.raw(), side_,
               number_, number_, 1, 0, count_, size, size, square});
-    copy_into(b_, gram_);
-    multiply({side_, side_, side_, gram_.raw(), side_, false, gram_.raw(), side_, false, b_.raw(),
-              side_, number_, number_, float(o_.c), float(o_.b), count_, square, square, square});
-    copy_into(y, x);
-    if (tall) {
-      multiply({rows_, cols_, side_, x.raw(), cols_, false, b_.raw(), side_, false, y.raw(), cols_,
-                number_, number_, 1, float(o_.a), count_, size, square, size});
-    } else {
-      multiply({rows_, cols_, side_, b_.raw(), side_, false, x.raw(), cols_, false, y.raw(), cols_,
-                number_, number_, 1, float(o_.a), count_, square, size, size});
-    }
+    gpu::Gemm squared{side_,       side_,  side_,    gram_.raw(), side_,   false,   gram_.raw(),
+                      side_,       false,  b_.raw(), side_,       number_, number_, float(o_.c),
+                      float(o_.b), count_, square,   square,      square};
+    squared.addend = gram_.raw();
+    multiply(squared);
+    gpu::Gemm next{rows_, cols_, side_};
+    next.a = tall ? x.raw() : b_.raw();
+    next.lda = tall ? cols_ : side_;
+    next.a_step = tall ? size : square;
+    next.b = tall ? b_.raw() : x.raw();
+    next.ldb = tall ? side_ : cols_;
+    next.b_step = tall ? square : size;
+    next.c = y.raw();
+    next.ldc = cols_;
+    next.c_step = size;
+    next.in = next.out = number_;
+    next.beta = float(o_.a);
+    next.addend = x.raw();
+    next.batch = count_;
+    multiply(next);
   }
 
  private:
@@ -61,7 +71,8 @@ void NewtonSchulz::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(x.dtype(), []<class T>() {});  // refuses f64
   const GpuIteration iteration(stream, options, x);
   Tensor from = x, to = y;
-  if (options.bf16) {
+  const bool narrowed = options.bf16 && x.dtype() == DType::f32;
+  if (narrowed) {
     from = Tensor(x.shape(), DType::bf16, x.device(), Purpose::workspace);
     to = Tensor(x.shape(), DType::bf16, x.device(), Purpose::workspace);
     copy_into(from, x);
@@ -70,7 +81,7 @@ void NewtonSchulz::on_gpu(gpu::Stream& stream) const {
     iteration.step(from, to);
     std::swap(from, to);
   }
-  if (options.bf16) copy_into(options.steps % 2 == 0 ? x : y, from);
+  if (narrowed) copy_into(options.steps % 2 == 0 ? x : y, from);
 }
 
 }  // namespace tephra::kernel

@@ -81,7 +81,7 @@ struct MuonMomentum {
   const Tensor& first;
   const Tensor& workspace;
   std::span<const Piece> pieces;
-  std::span<double> sums;
+  const Tensor& sums;  // f64, one for each piece, where the gradients are
   double momentum;
   bool nesterov;
   const StepScalars* scalars;
@@ -93,7 +93,7 @@ struct MuonMomentum {
 // p <- p (1 - lr wd) - lr step u
 struct MuonUpdate {
   const MasterValues& p;
-  const Tensor& workspace;
+  const Tensor& workspace;  // on a GPU it may be bf16
   std::span<const Piece> pieces;
   const StepScalars* scalars;
 
@@ -101,11 +101,15 @@ struct MuonUpdate {
   void on_gpu(gpu::Stream& stream) const;
 };
 
-// u <- u * factors[i] in piece i; rounded to bf16 values if asked.
+// Each matrix by its own norm: out <- u / (norm + eps), rounded to bf16 values if asked. A matrix
+// is `pieces_each` pieces one after another, and `sums` are of their squares.
 struct ScalePieces {
   const Tensor& workspace;
+  const Tensor& out;  // the workspace itself, or on a GPU a tensor like it in bf16
   std::span<const Piece> pieces;
-  std::span<const double> factors;
+  const Tensor& sums;
+  int64_t pieces_each;
+  double eps;
   bool round_to_bf16;
 
   void on_cpu() const;

@@ -177,8 +177,9 @@ HWY_INLINE double momentum_piece(const MuonMomentum& k, const Piece& piece) {
 void momentum(const MuonMomentum& k) {
   visit_float(k.gradients.dtype(), [&]<class Acc>() HWY_ATTR {
     if constexpr (!std::is_same_v<Acc, bf16>) {
-      for_each_piece(k.pieces,
-                     [&](size_t i) HWY_ATTR { k.sums[i] = momentum_piece<Acc>(k, k.pieces[i]); });
+      for_each_piece(k.pieces, [&](size_t i) HWY_ATTR {
+        k.sums.data<double>()[i] = momentum_piece<Acc>(k, k.pieces[i]);
+      });
     }
   });
 }
@@ -203,11 +204,20 @@ void muon(const MuonUpdate& k) {
   });
 }
 
+// One over the norm of the matrix of piece i.
+double factor_of(const ScalePieces& k, size_t i) {
+  const auto each = static_cast<size_t>(k.pieces_each);
+  const double* sums = k.sums.data<double>() + i / each * each;
+  double sum = 0;
+  for (size_t at = 0; at < each; ++at) sum += sums[at];
+  return 1 / (std::sqrt(sum) + k.eps);
+}
+
 void scale_pieces(const ScalePieces& k) {
   visit_float(k.workspace.dtype(), [&]<class Acc>() HWY_ATTR {
     if constexpr (!std::is_same_v<Acc, bf16>) {
       for_each_piece(k.pieces, [&](size_t i) HWY_ATTR {
-        const auto factor = set<Acc>(static_cast<Acc>(k.factors[i]));
+        const auto factor = set<Acc>(static_cast<Acc>(factor_of(k, i)));
         Acc* u = k.workspace.data<Acc>() + k.pieces[i].other;
         for_each_vector<Acc>(k.pieces[i].size, [&](int64_t c, int64_t n) HWY_ATTR {
           store_up_to(u + c, hn::Mul(load_up_to(u + c, n), factor), n);

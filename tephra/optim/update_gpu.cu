@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block for each piece. The formulas are in update_cpu.cpp; constants are rounded as there.
+// A block for each piece, 16 bytes a thread and step. The formulas are in update_cpu.cpp; constants
+// are rounded as there.
 #include <cmath>
 #include <cstring>
 
@@ -45,26 +46,56 @@ class PieceSums {
   std::shared_ptr<Storage> storage_;
 };
 
+// f<W>(i) over a piece: eight elements at a time, then what is left.
+template <class F>
+__device__ void for_piece(const Piece& piece, F f) {
+  using gpu::kWide;
+  const bool aligned = (piece.begin | piece.other) % kWide == 0;
+  const int64_t wide = aligned ? piece.size / kWide * kWide : 0;
+  for (int64_t i = threadIdx.x * kWide; i < wide; i += blockDim.x * kWide) {
+    f.template operator()<kWide>(i);
+  }
+  for (int64_t i = wide + threadIdx.x; i < piece.size; i += blockDim.x) {
+    f.template operator()<1>(i);
+  }
+}
+
+template <int W, class T>
+struct alignas(W == 1 ? alignof(T) : 16) MasterUnit {
+  T at[W];
+};
+
 // Values in the precision that updates are computed in.
 template <class T>
 struct GpuMaster {
   T* values;
   int16_t* remainders;  // of bf16 values
 
-  __device__ float get(int64_t i) const {
+  template <int W>
+  __device__ gpu::Floats<W> get(int64_t i) const {
     if constexpr (std::is_same_v<T, bf16>) {
-      return join_master({values[i], remainders[i]});
+      const auto high = *reinterpret_cast<const MasterUnit<W, bf16>*>(values + i);
+      const auto low = *reinterpret_cast<const MasterUnit<W, int16_t>*>(remainders + i);
+      return gpu::Floats<W>::of([&](int k) { return join_master({high.at[k], low.at[k]}); });
     } else {
-      return values[i];
+      return gpu::load<W>(values + i);
     }
   }
-  __device__ void put(int64_t i, float value) const {
+  template <int W>
+  __device__ void put(int64_t i, const gpu::Floats<W>& value) const {
     if constexpr (std::is_same_v<T, bf16>) {
-      const SplitMaster s = split_master(value);
-      values[i] = s.weight;
-      remainders[i] = s.remainder;
+      MasterUnit<W, bf16> high;
+      MasterUnit<W, int16_t> low;
+#pragma unroll
+      for (int k = 0; k < W; ++k) {
+        const SplitMaster s = split_master(value[k]);
+        high.at[k] = s.weight;
+        low.at[k] = s.remainder;
+      }
+      *reinterpret_cast<MasterUnit<W, bf16>*>(values + i) = high;
+      *reinterpret_cast<MasterUnit<W, int16_t>*>(remainders + i) = low;
     } else {
-      values[i] = value;
+      gpu::store(values + i, value);
     }
   }
 };
@@ -74,7 +105,13 @@ GpuMaster<T> gpu_master(const MasterValues& p) {
   return {p.values.data<T>(), gpu::data_of<int16_t>(p.remainder)};
 }
 
-__device__ double square_of(float x) { return static_cast<double>(x) * static_cast<double>(x); }
+template <int W>
+__device__ double squares_of(const gpu::Floats<W>& v) {
+  double sum = 0;
+#pragma unroll
+  for (int i = 0; i < W; ++i) sum += static_cast<double>(v[i]) * static_cast<double>(v[i]);
+  return sum;
+}
 
 struct SquaresOfPiece {
   const float* x;
@@ -84,9 +121,8 @@ struct SquaresOfPiece {
   __device__ void operator()(int64_t i) const {
     const Piece piece = pieces[i];
     double sum = 0;
-    for (int64_t at = threadIdx.x; at < piece.size; at += blockDim.x) {
-      sum += square_of(x[piece.begin + at]);
-    }
+    for_piece({piece.begin, 0, piece.size, 0, 0, 0},
+              [&]<int W>(int64_t at) { sum += squares_of(gpu::load<W>(x + piece.begin + at)); });
     sum = gpu::block_sum(sum);
     if (threadIdx.x == 0) sums[i] = sum;
   }
@@ -105,16 +141,22 @@ struct AdamWOnPiece {
     const Piece piece = pieces[i];
     const auto keep = static_cast<float>(1 - lr * piece.rate * piece.decay);
     const auto step = static_cast<float>(lr * piece.step / first_correction);
-    for (int64_t at = threadIdx.x; at < piece.size; at += blockDim.x) {
-      const float g = gradients[piece.begin + at] * scale;
-      const float m = fmaf(beta1, first[piece.begin + at], beta1_rest * g);
-      const float v = fmaf(beta2, second[piece.other + at], beta2_rest * (g * g));
-      first[piece.begin + at] = m;
-      second[piece.other + at] = v;
-      const float root = fmaf(sqrtf(v), root_scale, eps);
-      const float p = master.get(piece.begin + at) * keep;
-      master.put(piece.begin + at, fmaf(-step, m / root, p));
-    }
+    for_piece(piece, [&]<int W>(int64_t at) {
+      const auto g = gpu::load<W>(gradients + piece.begin + at);
+      auto m = gpu::load<W>(first + piece.begin + at);
+      auto v = gpu::load<W>(second + piece.other + at);
+      auto p = master.template get<W>(piece.begin + at);
+#pragma unroll
+      for (int k = 0; k < W; ++k) {
+        const float scaled = g[k] * scale;
+        m[k] = fmaf(beta1, m[k], beta1_rest * scaled);
+        v[k] = fmaf(beta2, v[k], beta2_rest * (scaled * scaled));
+        p[k] = fmaf(-step, m[k] / fmaf(sqrtf(v[k]), root_scale, eps), p[k] * keep);
+      }
+      gpu::store(first + piece.begin + at, m);
+      gpu::store(second + piece.other + at, v);
+      master.put(piece.begin + at, p);
+    });
   }
 };
 
@@ -129,23 +171,28 @@ struct MomentumOfPiece {
   __device__ void operator()(int64_t i) const {
     const Piece piece = pieces[i];
     double sum = 0;
-    for (int64_t at = threadIdx.x; at < piece.size; at += blockDim.x) {
-      const float g = gradients[piece.begin + at] * scale;
-      const float m = fmaf(momentum, first[piece.begin + at], g);
-      first[piece.begin + at] = m;
-      const float u = nesterov ? fmaf(momentum, m, g) : m;
-      out[piece.other + at] = u;
-      sum += square_of(u);
-    }
+    for_piece(piece, [&]<int W>(int64_t at) {
+      auto u = gpu::load<W>(gradients + piece.begin + at);
+      auto m = gpu::load<W>(first + piece.begin + at);
+#pragma unroll
+      for (int k = 0; k < W; ++k) {
+        const float g = u[k] * scale;
+        m[k] = fmaf(momentum, m[k], g);
+        u[k] = nesterov ? fmaf(momentum, m[k], g) : m[k];
+      }
+      gpu::store(first + piece.begin + at, m);
+      gpu::store(out + piece.other + at, u);
+      sum += squares_of(u);
+    });
     sum = gpu::block_sum(sum);
     if (threadIdx.x == 0) sums[i] = sum;
   }
 };
 
-template <class T>
+template <class T, class U>
 struct MuonOnPiece {
   GpuMaster<T> master;
-  const float* u;
+  const U* u;
   const Piece* pieces;
   double lr;
 
@@ -153,26 +200,41 @@ struct MuonOnPiece {
     const Piece piece = pieces[i];
     const auto keep = static_cast<float>(1 - lr * piece.rate * piece.decay);
     const auto step = static_cast<float>(lr * piece.step);
-    for (int64_t at = threadIdx.x; at < piece.size; at += blockDim.x) {
-      const float p = master.get(piece.begin + at) * keep;
-      master.put(piece.begin + at, fmaf(-step, u[piece.other + at], p));
-    }
+    for_piece(piece, [&]<int W>(int64_t at) {
+      const auto update = gpu::load<W>(u + piece.other + at);
+      auto p = master.template get<W>(piece.begin + at);
+#pragma unroll
+      for (int k = 0; k < W; ++k) p[k] = fmaf(-step, update[k], p[k] * keep);
+      master.put(piece.begin + at, p);
+    });
   }
 };
 
+template <class Out>
 struct ScaleOfPiece {
-  float* u;
+  const float* u;
+  Out* out;
   const Piece* pieces;
-  const double* factors;
+  const double* sums;
+  int64_t pieces_each;
+  double eps;
   bool round_to_bf16;
 
   __device__ void operator()(int64_t i) const {
+    const double* of_matrix = sums + i / pieces_each * pieces_each;
+    double sum = 0;
+    for (int64_t at = threadIdx.x; at < pieces_each; at += blockDim.x) sum += of_matrix[at];
+    const auto factor = static_cast<float>(1 / (sqrt(gpu::block_sum(sum)) + eps));
     const Piece piece = pieces[i];
-    const auto factor = static_cast<float>(factors[i]);
-    for (int64_t at = threadIdx.x; at < piece.size; at += blockDim.x) {
-      const float value = u[piece.other + at] * factor;
-      u[piece.other + at] = round_to_bf16 ? float(bf16(value)) : value;
-    }
+    for_piece({0, piece.other, piece.size, 0, 0, 0}, [&]<int W>(int64_t at) {
+      auto v = gpu::load<W>(u + piece.other + at);
+#pragma unroll
+      for (int k = 0; k < W; ++k) {
+        v[k] *= factor;
+        if (round_to_bf16) v[k] = float(bf16(v[k]));
+      }
+      gpu::store(out + piece.other + at, v);
+    });
   }
 };
 
@@ -205,29 +267,31 @@ void AdamWUpdate::on_gpu(gpu::Stream& stream) const {
 
 void MuonMomentum::on_gpu(gpu::Stream& stream) const {
   const Uploaded<Piece> table(stream, pieces);
-  const PieceSums out(stream, sums);
-  gpu::for_each_row(
-      stream, static_cast<int64_t>(pieces.size()),
-      MomentumOfPiece{gradients.data<float>(), first.data<float>(), workspace.data<float>(),
-                      table.data(), out.data(), static_cast<float>(scalars->gradient_scale),
-                      static_cast<float>(momentum), nesterov});
-  out.read();
+  gpu::for_each_row(stream, static_cast<int64_t>(pieces.size()),
+                    MomentumOfPiece{gradients.data<float>(), first.data<float>(),
+                                    workspace.data<float>(), table.data(), sums.data<double>(),
+                                    static_cast<float>(scalars->gradient_scale),
+                                    static_cast<float>(momentum), nesterov});
 }
 
 void MuonUpdate::on_gpu(gpu::Stream& stream) const {
   const Uploaded<Piece> table(stream, pieces);
   gpu::visit_float(p.values.dtype(), [&]<class T>() {
-    gpu::for_each_row(
-        stream, static_cast<int64_t>(pieces.size()),
-        MuonOnPiece<T>{gpu_master<T>(p), workspace.data<float>(), table.data(), scalars->lr});
+    gpu::visit_float(workspace.dtype(), [&]<class U>() {
+      gpu::for_each_row(
+          stream, static_cast<int64_t>(pieces.size()),
+          MuonOnPiece<T, U>{gpu_master<T>(p), workspace.data<U>(), table.data(), scalars->lr});
+    });
   });
 }
 
 void ScalePieces::on_gpu(gpu::Stream& stream) const {
   const Uploaded<Piece> table(stream, pieces);
-  const Uploaded<double> all(stream, factors);
-  gpu::for_each_row(stream, static_cast<int64_t>(pieces.size()),
-                    ScaleOfPiece{workspace.data<float>(), table.data(), all.data(), round_to_bf16});
+  gpu::visit_float(out.dtype(), [&]<class Out>() {
+    gpu::for_each_row(stream, static_cast<int64_t>(pieces.size()),
+                      ScaleOfPiece<Out>{workspace.data<float>(), out.data<Out>(), table.data(),
+                                        sums.data<double>(), pieces_each, eps, round_to_bf16});
+  });
 }
 
 }  // namespace tephra::kernel

@@ -37,9 +37,10 @@ Accumulated accumulate_gradients(Model& model, std::span<const MicroBatch> parts
   const int64_t over = options.targets > 0 ? options.targets : sum.targets;
   require(over > 0, "training step: expected at least one target, got none");
   const std::vector<BalancedRouter> routers = model.routers();
-  for (const BalancedRouter& r : routers) {
-    sum.expert_counts.emplace_back(static_cast<size_t>(r.experts + 1), 0);
-  }
+  const Device device = model.parameters().device();
+  Tensors counts, losses;  // read at the end: until then nobody waits for a GPU
+  for (const BalancedRouter& r : routers)
+    counts.push_back(zeros({r.experts + 1}, DType::i64, device));
   model.parameters().clear_gradients();
   for (const MicroBatch& part : parts) {
     const Trace choices([](std::string_view name) { return name.ends_with(".expert"); });
@@ -47,14 +48,19 @@ Accumulated accumulate_gradients(Model& model, std::span<const MicroBatch> parts
     const Tensor loss = model.loss(model.forward(part.ids_N, part.segments), part.targets_N,
                                    1.0 / static_cast<double>(over));
     tape.backward(loss);
-    sum.loss += loss.at(0);
+    losses.push_back(loss.detach());
     for (size_t r = 0; r < routers.size(); ++r) {
       const Tensor* chosen = choices.find(routers[r].tap);
       TEPHRA_ASSERT(chosen != nullptr, "a model taps the choice of each of its routers");
-      count_experts(*chosen, sum.expert_counts[r]);
+      count_experts(*chosen, counts[r]);
     }
   }
   model.parameters().complete_gradients();
+  for (const Tensor& loss : losses) sum.loss += loss.at(0);
+  for (const Tensor& count : counts) {
+    const Tensor read = to_device(count, kCpu);
+    sum.expert_counts.emplace_back(read.data<int64_t>(), read.data<int64_t>() + read.numel());
+  }
   return sum;
 }
 

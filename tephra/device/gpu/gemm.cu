@@ -5,6 +5,7 @@
 
 #include "tephra/base/number.h"
 #include "tephra/device/gpu/tile.h"
+#include "tephra/device/memory.h"
 
 namespace tephra::gpu {
 namespace {
@@ -30,10 +31,13 @@ __global__ void multiply(Gemm g) {
       },
       sums);
   Out* c = static_cast<Out*>(g.c) + blockIdx.z * g.c_step;
+  const Out* addend = static_cast<const Out*>(g.addend ? g.addend : g.c) + blockIdx.z * g.c_step;
   sums.each([&](int i, int j, float value) {
     if (row + i >= g.m || column + j >= g.n) return;
     Out* to = c + (row + i) * g.ldc + column + j;
-    *to = Out(g.alpha * value + (g.beta != 0 ? g.beta * float(*to) : 0.0f));
+    const float bias = g.bias ? float(static_cast<const Out*>(g.bias)[column + j]) : 0.0f;
+    const float before = g.beta != 0 ? g.beta * float(addend[to - c]) : 0.0f;
+    *to = Out(g.alpha * value + before + bias);
   });
 }
 
@@ -64,6 +68,7 @@ void gemm_portable(Stream& stream, const Gemm& g) {
     rest.m -= kMostRows;
     rest.a = static_cast<const char*>(g.a) + kMostRows * (g.transpose_a ? 1 : g.lda) * in;
     rest.c = static_cast<char*>(g.c) + kMostRows * g.ldc * out;
+    if (g.addend) rest.addend = static_cast<const char*>(g.addend) + kMostRows * g.ldc * out;
     gemm_portable(stream, first);
     return gemm_portable(stream, rest);
   }
@@ -78,6 +83,54 @@ void gemm(Stream& stream, const Gemm& g) {
     if (g.k > 0 && !portable_only && gemm_cublaslt(stream, g)) return;
   }
   gemm_portable(stream, g);
+}
+
+namespace {
+
+// The stretches of k for a C of m x n: enough tiles for a device of today, each long enough to pay.
+int64_t stretches_of(int64_t m, int64_t n, int64_t k) {
+  constexpr int64_t kSide = 128, kTiles = 128, kShortest = 256, kMost = 32;
+  const int64_t tiles = ((m + kSide - 1) / kSide) * ((n + kSide - 1) / kSide);
+  int64_t count = 1;
+  while (count < kMost && 2 * count * tiles <= kTiles && k % (2 * count) == 0 &&
+         k / (2 * count) >= kShortest) {
+    count *= 2;
+  }
+  return count;
+}
+
+__global__ void add_stretches(const float* parts, int64_t count, int64_t rows, int64_t cols,
+                              float* c, int64_t ldc, float beta) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, size = rows * cols;
+  if (i >= size) return;
+  float sum = 0;
+#pragma unroll 4
+  for (int64_t s = 0; s < count; ++s) sum += parts[s * size + i];
+  float* to = c + i / cols * ldc + i % cols;
+  *to = sum + (beta != 0 ? beta * *to : 0.0f);
+}
+
+}  // namespace
+
+void gemm_by_stretches(Stream& stream, const Gemm& g) {
+  const int64_t count = stretches_of(g.m, g.n, g.k);
+  if (count == 1 || g.batch != 1 || g.out != Number::f32 || g.bias || g.addend || g.alpha != 1) {
+    return gemm(stream, g);
+  }
+  const auto parts = Storage::allocate(stream.device(), count * g.m * g.n * 4, Purpose::workspace);
+  Gemm each = g;
+  each.k = g.k / count;
+  each.c = parts->data();
+  each.ldc = g.n;
+  each.beta = 0;
+  each.batch = count;
+  each.a_step = each.k * (g.transpose_a ? g.lda : 1);
+  each.b_step = each.k * (g.transpose_b ? 1 : g.ldb);
+  each.c_step = g.m * g.n;
+  gemm(stream, each);
+  stream.launch(add_stretches, {.blocks = (g.m * g.n + 255) / 256, .threads = 256},
+                static_cast<const float*>(parts->data()), count, g.m, g.n, static_cast<float*>(g.c),
+                g.ldc, g.beta);
 }
 
 void use_portable_gemm(bool on) { portable_only = on; }

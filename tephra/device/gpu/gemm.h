@@ -9,8 +9,8 @@ namespace tephra::gpu {
 
 enum class Number { f32, bf16 };
 
-// C = alpha op(A) op(B) + beta C, row-major, `batch` times; strides are those of the matrices as
-// stored. Products are summed in f32.
+// C = alpha op(A) op(B) + beta C + bias, row-major, `batch` times; strides are those of the
+// matrices as stored. Products are summed in f32.
 struct Gemm {
   int64_t m, n, k;
   const void* a;
@@ -25,9 +25,16 @@ struct Gemm {
   float alpha = 1, beta = 0;
   int64_t batch = 1;
   int64_t a_step = 0, b_step = 0, c_step = 0;  // elements from one matrix to the next
+  const void* bias = nullptr;                  // [n], of C's type, the same for every matrix
+  const void* addend = nullptr;  // what beta multiplies instead of C, laid out as C is
 };
 
 void gemm(Stream& stream, const Gemm& g);
+
+// C (+)= op(A) op(B) in f32, where C has too few tiles to fill a device and k is long: k is cut
+// into stretches by the shape alone, they are multiplied side by side and their sums added in
+// order.
+void gemm_by_stretches(Stream& stream, const Gemm& g);
 
 // The twin that fast paths are compared with; compiles for every vendor.
 void gemm_portable(Stream& stream, const Gemm& g);

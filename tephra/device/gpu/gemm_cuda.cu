@@ -4,6 +4,7 @@
 #include <cublasLt.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <map>
@@ -131,7 +132,14 @@ Alignments alignments(const Gemm& g) {
   const int64_t in = g.in == Number::f32 ? 4 : 2, out = g.out == Number::f32 ? 4 : 2;
   return {alignment_of(g.a, g.lda * in, g.a_step * in),
           alignment_of(g.b, g.ldb * in, g.b_step * in),
-          alignment_of(g.c, g.ldc * out, g.c_step * out)};
+          std::min(alignment_of(g.c, g.ldc * out, g.c_step * out),
+                   g.addend ? alignment_of(g.addend, 0, 0) : 256u)};
+}
+
+void set_bias(cublasLtMatmulDesc_t operation, const void* bias) {
+  check_blas(library().MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                              sizeof bias),
+             "describing a bias");
 }
 
 // Row-major C is column-major C^T = op(B)^T op(A)^T: the operands change places.
@@ -148,6 +156,13 @@ Plan make_plan(cublasLtHandle_t handle, const Gemm& g) {
   check_blas(lt.MatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, &second,
                                        sizeof second),
              "describing a product");
+  if (g.bias) {  // along the rows of C^T
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    check_blas(lt.MatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                         sizeof epilogue),
+               "describing a bias");
+    set_bias(plan.operation, g.bias);
+  }
   plan.a =
       layout(g.in, g.transpose_b ? g.k : g.n, g.transpose_b ? g.n : g.k, g.ldb, g.batch, g.b_step);
   plan.b =
@@ -219,7 +234,7 @@ Plan& plan_for(Context& context, const Gemm& g) {
                    aligned.a,
                    aligned.b,
                    aligned.c,
-                   0};
+                   g.bias ? alignment_of(g.bias, 0, 0) : 0};
   const auto found = context.plans.find(key);
   if (found != context.plans.end()) return found->second;
   return context.plans.emplace(key, make_plan(context.handle, g)).first->second;
@@ -239,10 +254,12 @@ bool gemm_cublaslt(Stream& stream, const Gemm& g) {
   Context& context = context_of(stream.device());
   const Plan& plan = plan_for(context, g);
   if (!plan.algorithm) return false;
-  check_blas(library().Matmul(context.handle, plan.operation, &g.alpha, g.b, plan.a, g.a, plan.b,
-                              &g.beta, g.c, plan.c, g.c, plan.c, &*plan.algorithm,
-                              context.workspace->data(), kWorkspaceBytes, stream.raw()),
-             "a matrix product");
+  if (g.bias) set_bias(plan.operation, g.bias);
+  check_blas(
+      library().Matmul(context.handle, plan.operation, &g.alpha, g.b, plan.a, g.a, plan.b, &g.beta,
+                       g.addend ? g.addend : g.c, plan.c, g.c, plan.c, &*plan.algorithm,
+                       context.workspace->data(), kWorkspaceBytes, stream.raw()),
+      "a matrix product");
   return true;
 }
 
