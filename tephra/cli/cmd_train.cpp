@@ -45,7 +45,9 @@ void describe(Flags& flags, Options& o) {
             "start afresh; DIR: go on after this checkpoint (RUN/checkpoints/step-N) or after the "
             "newest of another run folder");
   flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
-  flags.add("--plan", o.plan, "print what would be trained, on what, with how much memory; stop");
+  flags.add("--plan", o.plan,
+            "print what would be trained, on what, with how much memory; stop. With --device gpu "
+            "on any machine");
   flags.add("--dry-run", o.dry_run, "do two steps on real data, save nothing, say what they took");
   flags.add("--config-reference", o.reference, "print every key of a config as Markdown; stop");
   flags.example("tephra train configs/quickstart.toml");
@@ -206,6 +208,12 @@ void warn_of_open_ends(const Prepared& p) {
       p.chats->where(), p.tokens->token(*end), *end);
 }
 
+// A plan for a GPU needs none.
+Device planned_device(const Options& o) {
+  if (o.device == "gpu" && gpu::status().devices.empty()) return {Device::Kind::gpu, 0};
+  return parse_device(o.device);
+}
+
 int64_t resume(Trainer& trainer, const std::string& what) {
   if (what == "auto") return trainer.resume();
   return what == "never" ? trainer.start_afresh() : trainer.resume_from(what);
@@ -222,7 +230,8 @@ int run(const Options& o) {
   const Prepared p = prepare(o, run_dir);
   const Phases phases(p.config.phases);
   if (o.plan) {
-    std::printf("%s", plan_text(p.config, p.model_config, phases, run_dir).c_str());
+    std::printf("%s",
+                plan_text(p.config, p.model_config, phases, run_dir, planned_device(o)).c_str());
     return 0;
   }
 

@@ -4,6 +4,7 @@
 
 namespace tephra {
 
+Command bench_attention_command();
 Command bench_memory_command();
 Command bench_data_command();
 Command bench_ops_command();
@@ -90,6 +91,7 @@ std::vector<Command> all_commands() {
       grouped("This machine", doctor_command()),
       grouped("This machine", bench_data_command()),
       grouped("This machine", bench_ops_command()),
+      grouped("This machine", bench_attention_command()),
       grouped("This machine", bench_train_command()),
       grouped("This machine", bench_optimizer_command()),
       grouped("This machine", bench_tokenizer_command()),

@@ -134,44 +134,54 @@ struct Floats {
   }
 };
 
+// Consecutive elements as they lie in memory, moved 16 bytes at a time.
+template <int W, class T>
+struct Packed {
+  static constexpr int kEach = W == 1 ? 1 : 16 / sizeof(T);
+  static_assert(W % kEach == 0);
+  struct alignas(W == 1 ? alignof(T) : 16) Unit {
+    T at[kEach];
+  };
+  Unit units[W / kEach];
+
+  __device__ T operator[](int i) const { return units[i / kEach].at[i % kEach]; }
+  // f(i) for each, unrolled.
+  template <class F>
+  __device__ static Packed of(F f) {
+    Packed v;
+#pragma unroll
+    for (int i = 0; i < W; ++i) v.units[i / kEach].at[i % kEach] = f(i);
+    return v;
+  }
+};
+
+template <int W, class T>
+__device__ Packed<W, T> load_packed(const T* from) {
+  Packed<W, T> v;
+#pragma unroll
+  for (int u = 0; u < W / v.kEach; ++u) {
+    v.units[u] = reinterpret_cast<const typename Packed<W, T>::Unit*>(from)[u];
+  }
+  return v;
+}
+
 template <int W, class T>
 __device__ Floats<W> load(const T* from) {
-  if constexpr (W == 1) {
-    return {{float(*from)}};
-  } else {
-    constexpr int kEach = 16 / sizeof(T);
-    struct alignas(16) Unit {
-      T at[kEach];
-    };
-    static_assert(W % kEach == 0);
-    Floats<W> v;
+  const Packed<W, T> v = load_packed<W>(from);
+  return Floats<W>::of([&](int i) { return float(v[i]); });
+}
+
+template <int W, class T>
+__device__ void store_packed(T* to, const Packed<W, T>& v) {
 #pragma unroll
-    for (int u = 0; u < W / kEach; ++u) {
-      const Unit unit = reinterpret_cast<const Unit*>(from)[u];
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) v[u * kEach + i] = float(unit.at[i]);
-    }
-    return v;
+  for (int u = 0; u < W / v.kEach; ++u) {
+    reinterpret_cast<typename Packed<W, T>::Unit*>(to)[u] = v.units[u];
   }
 }
 
 template <int W, class T>
 __device__ void store(T* to, const Floats<W>& v) {
-  if constexpr (W == 1) {
-    *to = T(v[0]);
-  } else {
-    constexpr int kEach = 16 / sizeof(T);
-    struct alignas(16) Unit {
-      T at[kEach];
-    };
-#pragma unroll
-    for (int u = 0; u < W / kEach; ++u) {
-      Unit unit;
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) unit.at[i] = T(v[u * kEach + i]);
-      reinterpret_cast<Unit*>(to)[u] = unit;
-    }
-  }
+  store_packed(to, Packed<W, T>::of([&](int i) { return T(v[i]); }));
 }
 
 template <int W, class T>
@@ -315,16 +325,38 @@ inline void sum_parts(Stream& stream, const float* parts, int64_t count, int64_t
                 stride, cols, out, accumulate);
 }
 
+// Of the groups of threads of a block that have the same columns, in order; for the first of them.
+template <int W, int kColumns, int kGroups>
+__device__ Floats<W> sum_groups(const Floats<W>& own, int group, int column) {
+  __shared__ float sums[kGroups][kColumns * W];
+#pragma unroll
+  for (int i = 0; i < W; ++i) sums[group][i * kColumns + column] = own[i];
+  __syncthreads();
+  Floats<W> sum = own;
+  if (group > 0) return sum;
+  for (int g = 1; g < kGroups; ++g) {
+#pragma unroll
+    for (int i = 0; i < W; ++i) sum[i] += sums[g][i * kColumns + column];
+  }
+  return sum;
+}
+
+inline constexpr int kPartColumns = 64, kPartGroups = kThreads / kPartColumns;
+
 template <class F>
 __global__ void run_column_parts(int64_t rows, int64_t cols, int64_t rows_each, F f, float* parts) {
-  const int64_t c = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (c >= cols) return;
+  const int group = static_cast<int>(threadIdx.x) / kPartColumns;
+  const int column = static_cast<int>(threadIdx.x) % kPartColumns;
+  const int64_t c = int64_t{blockIdx.x} * kPartColumns + column;
   const int64_t begin = blockIdx.y * rows_each;
   const int64_t end = begin + rows_each < rows ? begin + rows_each : rows;
-  float sum = 0;
+  Floats<1> sum;
+  if (c < cols) {
 #pragma unroll 4
-  for (int64_t r = begin; r < end; ++r) sum += f(r, c);
-  parts[blockIdx.y * cols + c] = sum;
+    for (int64_t r = begin + group; r < end; r += kPartGroups) sum[0] += f(r, c);
+  }
+  sum = sum_groups<1, kPartColumns, kPartGroups>(sum, group, column);
+  if (group == 0 && c < cols) parts[blockIdx.y * cols + c] = sum[0];
 }
 
 // out[c] = sum over rows of f(row, c), blocks of rows first, then the blocks in order. `out` is
@@ -332,13 +364,13 @@ __global__ void run_column_parts(int64_t rows, int64_t cols, int64_t rows_each, 
 template <class F>
 void sum_rows(Stream& stream, int64_t rows, int64_t cols, const F& f, float* out, bool accumulate) {
   if (cols == 0) return;
-  constexpr int kColumns = 64;
   const RowParts cut(rows);
   const auto parts = Storage::allocate(stream.device(), cut.count * cols * 4, Purpose::workspace);
   auto* sums = static_cast<float*>(parts->data());
-  stream.launch(run_column_parts<F>,
-                {.blocks = blocks_for(cols, kColumns), .blocks_y = cut.count, .threads = kColumns},
-                rows, cols, cut.rows_each, f, sums);
+  stream.launch(
+      run_column_parts<F>,
+      {.blocks = blocks_for(cols, kPartColumns), .blocks_y = cut.count, .threads = kThreads}, rows,
+      cols, cut.rows_each, f, sums);
   sum_parts(stream, sums, cut.count, cols, cols, out, accumulate);
 }
 
@@ -350,20 +382,27 @@ struct RowValue {
   __device__ float operator()(int64_t r, int64_t c) const { return float(x[r][c]); }
 };
 
+inline constexpr int kWidePartColumns = 32, kWidePartGroups = kThreads / kWidePartColumns;
+
 template <class T>
 __global__ void run_wide_column_parts(Rows<const T> x, int64_t rows, int64_t cols,
                                       int64_t rows_each, float* parts) {
-  const int64_t c = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kWide;
-  if (c >= cols) return;
+  const int group = static_cast<int>(threadIdx.x) / kWidePartColumns;
+  const int column = static_cast<int>(threadIdx.x) % kWidePartColumns;
+  const int64_t c = (int64_t{blockIdx.x} * kWidePartColumns + column) * kWide;
   const int64_t begin = blockIdx.y * rows_each;
   const int64_t end = begin + rows_each < rows ? begin + rows_each : rows;
   Floats<kWide> sum;
+  if (c < cols) {
 #pragma unroll 4
-  for (int64_t r = begin; r < end; ++r) {
-    const Floats<kWide> v = load<kWide>(x[r] + c);
-    for (int i = 0; i < kWide; ++i) sum[i] += v[i];
+    for (int64_t r = begin + group; r < end; r += kWidePartGroups) {
+      const Floats<kWide> v = load<kWide>(x[r] + c);
+#pragma unroll
+      for (int i = 0; i < kWide; ++i) sum[i] += v[i];
+    }
   }
-  store(parts + blockIdx.y * cols + c, sum);
+  sum = sum_groups<kWide, kWidePartColumns, kWidePartGroups>(sum, group, column);
+  if (group == 0 && c < cols) store(parts + blockIdx.y * cols + c, sum);
 }
 
 template <class T>
@@ -372,14 +411,14 @@ void sum_rows(Stream& stream, const Rows<const T>& x, int64_t rows, int64_t cols
   if (!are_wide(cols, x) || rows == 0) {
     return sum_rows(stream, rows, cols, RowValue<T>{x}, out, accumulate);
   }
-  constexpr int kColumns = 64;
   const RowParts cut(rows);
   const auto parts = Storage::allocate(stream.device(), cut.count * cols * 4, Purpose::workspace);
   auto* sums = static_cast<float*>(parts->data());
-  stream.launch(
-      run_wide_column_parts<T>,
-      {.blocks = blocks_for(cols, kColumns * kWide), .blocks_y = cut.count, .threads = kColumns}, x,
-      rows, cols, cut.rows_each, sums);
+  stream.launch(run_wide_column_parts<T>,
+                {.blocks = blocks_for(cols, int64_t{kWidePartColumns} * kWide),
+                 .blocks_y = cut.count,
+                 .threads = kThreads},
+                x, rows, cols, cut.rows_each, sums);
   sum_parts(stream, sums, cut.count, cols, cols, out, accumulate);
 }
 

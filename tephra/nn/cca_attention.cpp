@@ -8,6 +8,7 @@
 #include "tephra/autograd/variable.h"
 #include "tephra/ops/add_bias.h"
 #include "tephra/ops/attention.h"
+#include "tephra/ops/cca_heads.h"
 #include "tephra/ops/depthwise_conv.h"
 #include "tephra/ops/grouped_conv.h"
 #include "tephra/ops/linear.h"
@@ -78,10 +79,14 @@ Tensor CcaAttention::convolved(const Tensor& z_NC, const LayerContext& context) 
 
 Tensor CcaAttention::queries_and_keys(const Tensor& z_NC, const LayerContext& context) const {
   Tensor qk_NC = convolved(z_NC, context);
+  const RopeForm rotary{config_.head_dim, config_.rotary_dim, config_.rope_theta};
+  if (config_.qk_mean && z_NC.device().kind == Device::Kind::gpu) {  // in one pass
+    return cca_heads(z_NC, qk_NC, temp_, context.segments.position_N,
+                     {config_.query_heads, config_.kv_heads, config_.temperature, rotary});
+  }
   if (config_.qk_mean) qk_NC = qk_mean(z_NC, qk_NC, config_.query_heads, config_.kv_heads);
   qk_NC = qk_norm(qk_NC, temp_, config_.query_heads, config_.kv_heads, config_.temperature);
-  return rope(qk_NC, context.segments.position_N,
-              {config_.head_dim, config_.rotary_dim, config_.rope_theta});
+  return rope(qk_NC, context.segments.position_N, rotary);
 }
 
 Tensor CcaAttention::values(const Tensor& v_NV, const LayerContext& context) const {

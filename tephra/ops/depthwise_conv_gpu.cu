@@ -145,50 +145,94 @@ struct DepthwiseTerm {
   }
 };
 
+// Rows r to r + kConvRows - 1 of the tokens, of gradients one more, of inputs one before: all of
+// them are asked for before any is needed, and each is read once.
+constexpr int kConvRows = 4;
+
+template <class T>
+struct ConvWindow {
+  gpu::Packed<gpu::kWide, T> d[kConvRows + 1], z[kConvRows + 1];
+
+  __device__ ConvWindow(const gpu::Rows<const T>& dy, const gpu::Rows<const T>& in, int64_t tokens,
+                        int64_t r, int64_t c) {
+#pragma unroll
+    for (int i = 0; i <= kConvRows; ++i) {
+      const bool later = dy && r + i < tokens, before = r + i >= 1 && r + i - 1 < tokens;
+      d[i] = later ? gpu::load_packed<gpu::kWide>(dy[r + i] + c) : gpu::Packed<gpu::kWide, T>{};
+      z[i] =
+          before ? gpu::load_packed<gpu::kWide>(in[r + i - 1] + c) : gpu::Packed<gpu::kWide, T>{};
+    }
+  }
+};
+
+// Sums over outputs, of kWide channels.
+struct ConvSums {
+  gpu::Floats<gpu::kWide> older, newer, bias;
+
+  template <class Row>
+  __device__ void add(const Row& g, const Row& before, const Row& now) {
+#pragma unroll
+    for (int i = 0; i < gpu::kWide; ++i) {
+      older[i] += float(g[i]) * float(before[i]);
+      newer[i] += float(g[i]) * float(now[i]);
+      bias[i] += float(g[i]);
+    }
+  }
+
+  // To a part: of dweight as it lies, then of dbias.
+  __device__ void write(float* to, int64_t cols, int64_t c) const {
+    constexpr int W = gpu::kWide;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      gpu::store(to + 2 * c + half * W, gpu::Floats<W>::of([&](int i) {
+                   const int channel = half * (W / 2) + i / 2;
+                   return i % 2 == 0 ? older[channel] : newer[channel];
+                 }));
+    }
+    gpu::store(to + 2 * cols + c, bias);
+  }
+};
+
 // Two taps: gradients of the input, the weight and the bias in one pass. A thread has kWide
-// channels of a part of the outputs. parts [gridDim.y][3 * cols]: of dweight as it lies, then of
-// dbias.
+// channels of a part of the outputs: tokens first, then the lead rows. parts [gridDim.y][3 * cols].
 template <class T>
 __global__ void depthwise_grad_rows(ConvGradient<T> d, gpu::SegmentLine<const T> z, const T* weight,
                                     int64_t tokens, int64_t lead_rows, int64_t outputs,
                                     int64_t rows_each, int64_t cols, gpu::Rows<T> dz,
                                     bool accumulate, float* parts) {
   constexpr int W = gpu::kWide;
+  using Row = gpu::Packed<W, T>;
   const int64_t c = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * W;
   if (c >= cols) return;
   const ChannelTaps<W, kUsualTaps, T> w(weight, c);
-  const auto row_of = [&](const T* row) { return row ? gpu::load<W>(row + c) : gpu::Floats<W>{}; };
-  gpu::Floats<W> older, newer, bias;  // sums
+  const gpu::SegmentTable& s = z.segments;
+  const auto row_of = [&](const T* row) { return row ? gpu::load_packed<W>(row + c) : Row{}; };
+  ConvSums sums;
   const int64_t begin = blockIdx.y * rows_each;
   const int64_t end = begin + rows_each < outputs ? begin + rows_each : outputs;
-#pragma unroll 2
-  for (int64_t r = begin; r < end; ++r) {
-    const ConvPlace at(z.segments, tokens, lead_rows, r);
-    const auto g = row_of(d.d.at(at.segment, at.position));
-    const auto next = row_of(d.d.at(at.segment, at.position + 1));
-    const auto before = row_of(z.at(at.segment, at.position - 1));
-    const auto now = row_of(z.at(at.segment, at.position));
+  const int64_t last = end < tokens ? end : tokens;
+  for (int64_t r0 = begin; r0 < last; r0 += kConvRows) {
+    const ConvWindow<T> rows(d.d.rows, z.rows, tokens, r0, c);
 #pragma unroll
-    for (int i = 0; i < W; ++i) {
-      older[i] += g[i] * before[i];
-      newer[i] += g[i] * now[i];
-      bias[i] += g[i];
-    }
-    if (dz && r < tokens) {
-      gpu::write(dz[r] + c,
-                 gpu::Floats<W>::of([&](int i) { return fmaf(w(i, 0), next[i], w(i, 1) * g[i]); }),
+    for (int i = 0; i < kConvRows; ++i) {
+      const int64_t r = r0 + i;
+      if (r >= last) continue;
+      const Row before = r > s.start[r] ? rows.z[i] : row_of(z.at(s.sequence[r], -1));
+      sums.add(rows.d[i], before, rows.z[i + 1]);
+      if (!dz) continue;
+      const Row next = r + 1 < s.end[r] ? rows.d[i + 1] : Row{};
+      gpu::write(dz[r] + c, gpu::Floats<W>::of([&](int k) {
+                   return fmaf(w(k, 0), float(next[k]), w(k, 1) * float(rows.d[i][k]));
+                 }),
                  accumulate);
     }
   }
-  float* to = parts + blockIdx.y * 3 * cols;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    gpu::store(to + 2 * c + half * W, gpu::Floats<W>::of([&](int i) {
-                 const int channel = half * (W / 2) + i / 2;
-                 return i % 2 == 0 ? older[channel] : newer[channel];
-               }));
+  for (int64_t r = begin > tokens ? begin : tokens; r < end; ++r) {
+    const ConvPlace at(s, tokens, lead_rows, r);
+    sums.add(row_of(d.d.at(at.segment, at.position)), row_of(z.at(at.segment, at.position - 1)),
+             row_of(z.at(at.segment, at.position)));
   }
-  gpu::store(to + 2 * cols + c, bias);
+  sums.write(parts + blockIdx.y * 3 * cols, cols, c);
 }
 
 // False when the shape is not for it.

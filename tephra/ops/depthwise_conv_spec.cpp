@@ -109,6 +109,9 @@ OpSpec depthwise_conv_spec() {
   spec.cases.push_back(conv_case("one tap", some, {35, 1, 2}, true));
   spec.cases.push_back(conv_case("four taps", some, {67, 4, 0}, true));
   spec.cases.push_back(conv_case("four taps", some, {67, 4, 3}, false));
+  spec.cases.push_back(conv_case("eights of channels", some, {40, 2, 1}, false));
+  spec.cases.push_back(conv_case("eights of channels", some, {40, 2, 1}, true));
+  spec.cases.push_back(conv_case("eights of channels", {"long", {5000, 3}}, {16, 2, 1}, false));
   spec.cases.push_back(strided_case());
   spec.benches = {bench()};
   return spec;

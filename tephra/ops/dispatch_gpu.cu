@@ -34,6 +34,7 @@ __global__ void place_tokens(const int32_t* expert, int64_t tokens, int experts,
   const int64_t begin = threadIdx.x * each;
   const int64_t end = begin + each < tokens ? begin + each : tokens;
   int mine = 0, lower = 0;
+#pragma unroll 8
   for (int64_t i = begin; i < end; ++i) {
     const int c = class_of(expert, i, experts);
     mine += c == own ? 1 : 0;

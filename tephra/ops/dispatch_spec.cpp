@@ -94,6 +94,7 @@ OpCase strided_combine() {
 OpSpec dispatch_rows_spec() {
   OpSpec spec{.name = "dispatch_rows"};
   for (const ExpertCase& test : expert_cases()) spec.cases.push_back(dispatch_case(test, 13));
+  spec.cases.push_back(dispatch_case({"eights of columns", 4, spread_experts(600, 5)}, 24));
   spec.cases.push_back(strided_dispatch());
   const OpCase large = dispatch_case({"16384 x 512", kE, spread_experts(kN, kE)}, kH);
   spec.benches = {{.name = large.name,
@@ -112,6 +113,7 @@ OpSpec combine_rows_spec() {
     spec.cases.push_back(combine_case(test, 13, false));
     spec.cases.push_back(combine_case(test, 13, true));
   }
+  spec.cases.push_back(combine_case({"eights of columns", 4, spread_experts(600, 5)}, 24, true));
   spec.cases.push_back(strided_combine());
   const OpCase large = combine_case({"16384 x 512", kE, spread_experts(kN, kE)}, kH, false);
   spec.benches = {{.name = large.name,

@@ -38,8 +38,9 @@ struct EmbeddingGradToken {
     float* out = dtable[ids[r]];
     for (int64_t base = r; base < tokens; base += gpu::kThreads) {
       const int64_t i = base + threadIdx.x;
-      __syncthreads();
-      equal[threadIdx.x] = i < tokens && ids[i] == ids[r];
+      const int mine = i < tokens && ids[i] == ids[r] ? 1 : 0;
+      if (__syncthreads_or(mine) == 0) continue;
+      equal[threadIdx.x] = mine;
       __syncthreads();
       for (int k = 0; k < gpu::kThreads; ++k) {
         if (!equal[k]) continue;

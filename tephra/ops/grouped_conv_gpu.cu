@@ -12,17 +12,24 @@ namespace {
 template <class T>
 struct TapColumns {
   gpu::SegmentLine<const T> in;
-  uint32_t tokens;
-  int64_t dim, shift, step;
+  uint32_t tokens, dim;
+  int64_t shift, step;
   gpu::Rows<T> out;
+
+  // The row `away` from token t, null where there is none.
+  __device__ const T* seen(int64_t t, int64_t away) const {
+    const gpu::SegmentTable& s = in.segments;
+    if (t + away >= s.start[t]) return t + away < s.end[t] ? in.rows[t + away] : nullptr;
+    return in.at(s.sequence[t], t + away - s.start[t]);
+  }
 
   template <int W>
   __device__ void run(int64_t r, int64_t c) const {
-    const auto row = static_cast<uint32_t>(r);
-    const int64_t h = row / tokens, t = row % tokens, k = c / dim;
-    const gpu::SegmentTable& s = in.segments;
-    const T* from = in.at(s.sequence[t], t - s.start[t] + shift + step * k);
-    gpu::store(out[r] + c, from ? gpu::load<W>(from + h * dim + (c - k * dim)) : gpu::Floats<W>{});
+    const auto row = static_cast<uint32_t>(r), column = static_cast<uint32_t>(c);
+    const uint32_t h = row / tokens, t = row % tokens, k = column / dim;
+    const T* from = seen(t, shift + step * int64_t{k});
+    gpu::store(out[r] + c,
+               from ? gpu::load<W>(from + h * dim + (column - k * dim)) : gpu::Floats<W>{});
   }
 };
 
@@ -33,7 +40,7 @@ Tensor taps_of(gpu::Stream& stream, const Segments& segments, const Tensor& rows
   Tensor out({heads * tokens, taps * dim}, rows.dtype(), rows.device(), Purpose::workspace);
   const TapColumns<T> f{gpu::line_of<const T>(segments, rows, state),
                         static_cast<uint32_t>(tokens),
-                        dim,
+                        static_cast<uint32_t>(dim),
                         shift,
                         step,
                         gpu::rows_of<T>(out)};
@@ -95,26 +102,40 @@ struct ConvWeightElement {
   }
 };
 
+// A block for each head of each row of the state; its threads share the sums over taps and channels
+// of each element, for there are few of these rows.
 template <class T>
-struct GroupedConvLeftElement {
+struct GroupedConvLeftHead {
   gpu::SegmentLine<const T> dy;
   const T* weight;
-  int64_t dim, taps;
+  int64_t heads, dim, taps;
   gpu::Rows<T> dleft;
   bool accumulate;
 
-  __device__ void operator()(int64_t at, int64_t channel) const {
+  static constexpr int kColumns = 32, kGroups = gpu::kThreads / kColumns;
+
+  __device__ void operator()(int64_t block) const {
+    const int64_t at = block / heads, base = block % heads * dim;
     const int64_t segment = at / (taps - 1), position = at % (taps - 1) - (taps - 1);
-    const int64_t base = channel / dim * dim, i = channel % dim;
-    float sum = 0;
-    for (int64_t k = 0; k < taps; ++k) {
-      const int64_t output = position + taps - 1 - k;
-      const T* row = output >= 0 ? dy.at(segment, output) : nullptr;
-      for (int64_t c = 0; row && c < dim; ++c) {
-        sum = fmaf(float(row[base + c]), float(weight[((base + c) * dim + i) * taps + k]), sum);
+    const int group = static_cast<int>(threadIdx.x) / kColumns;
+    const int column = static_cast<int>(threadIdx.x) % kColumns;
+    for (int64_t first = 0; first < dim; first += kColumns) {
+      const int64_t i = first + column;
+      gpu::Floats<1> sum;
+      for (int64_t k = 0; i < dim && k < taps; ++k) {
+        const int64_t output = position + taps - 1 - k;
+        const T* row = output >= 0 ? dy.at(segment, output) : nullptr;
+        if (!row) continue;
+#pragma unroll 8
+        for (int64_t c = group; c < dim; c += kGroups) {
+          const float w = float(weight[((base + c) * dim + i) * taps + k]);
+          sum[0] = fmaf(float(row[base + c]), w, sum[0]);
+        }
       }
+      sum = gpu::sum_groups<1, kColumns, kGroups>(sum, group, column);
+      if (group == 0 && i < dim) gpu::write(dleft[at] + base + i, sum[0], accumulate);
+      __syncthreads();  // the sums are read
     }
-    gpu::write(dleft[at] + channel, sum, accumulate);
   }
 };
 
@@ -184,10 +205,11 @@ void GroupedConvGrad::on_gpu(gpu::Stream& stream) const {
                     accumulate_dbias);
     }
     if (dleft && taps > 1) {
-      gpu::for_each(
-          stream, dleft.rows(), dleft.cols(),
-          GroupedConvLeftElement<T>{gpu::line_of<const T>(segments, dy, {}), weight.data<T>(), dim,
-                                    taps, gpu::rows_of<T>(dleft), accumulate_dleft});
+      const int64_t heads = u.cols() / dim;
+      gpu::for_each_row(
+          stream, dleft.rows() * heads,
+          GroupedConvLeftHead<T>{gpu::line_of<const T>(segments, dy, {}), weight.data<T>(), heads,
+                                 dim, taps, gpu::rows_of<T>(dleft), accumulate_dleft});
     }
   });
 }

@@ -98,6 +98,9 @@ OpSpec grouped_conv_spec() {
   spec.cases.push_back(conv_case({"several documents", {6, 1, 30}}, {3, 5, 1}, false));
   spec.cases.push_back(conv_case({"several documents", {6, 1, 30}}, {1, 9, 4}, true));
   spec.cases.push_back(conv_case({"more taps than usual", {3, 9, 30}}, {2, 4, 6}, true));
+  spec.cases.push_back(conv_case({"heads of sixteen", {6, 1, 30}}, {3, 16, 2}, false));
+  spec.cases.push_back(conv_case({"heads of sixteen", {6, 1, 30}}, {3, 16, 2}, true));
+  spec.cases.push_back(conv_case({"stretches of tokens", {1000, 24}}, {2, 8, 2}, true));
   spec.cases.push_back(conv_case({"several tiles", {300, 2, 290}}, {2, 8, 3}, true));
   spec.cases.push_back(conv_case({"several blocks of tiles", {1100, 3, 40}}, {2, 2, 2}, false));
   spec.cases.push_back(strided_case());

@@ -78,14 +78,19 @@ __global__ void multiply_expert_weights(gpu::Rows<const T> dy, gpu::Rows<const T
   });
 }
 
-// Rows of skipped tokens.
+// Rows of skipped tokens, few or none: how many there are is known on the device alone.
 template <class T>
 struct ClearSkipped {
   const int32_t* routed;
+  int64_t rows, cols;
   gpu::Rows<T> y;
 
-  __device__ void operator()(int64_t r, int64_t c) const {
-    if (r >= *routed) y[r][c] = T(0.0f);
+  static constexpr int64_t kBlocks = 64;
+
+  __device__ void operator()(int64_t block) const {
+    for (int64_t r = *routed + block; r < rows; r += kBlocks) {
+      for (int64_t c = threadIdx.x; c < cols; c += blockDim.x) y[r][c] = T(0.0f);
+    }
   }
 };
 
@@ -117,8 +122,8 @@ void run_experts(gpu::Stream& stream, const Tensor& x, const Tensor& weight, con
   const int64_t experts = weight.dim(0), tiles = gpu::blocks_for(x.rows(), gpu::kTile) + experts;
   const int32_t* bounds = offsets.data<int32_t>();
   if (!accumulate) {
-    gpu::for_each(stream, y.rows(), y.cols(),
-                  ClearSkipped<T>{bounds + experts, gpu::rows_of<T>(y)});
+    gpu::for_each_row(stream, ClearSkipped<T>::kBlocks,
+                      ClearSkipped<T>{bounds + experts, y.rows(), y.cols(), gpu::rows_of<T>(y)});
   }
   if (x.rows() == 0) return;
   if (!accumulate &&

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/ops/linear_cross_entropy.h"
 
+#include <algorithm>
+
 #include "tephra/autograd/tape.h"
+#include "tephra/base/parallel.h"
 #include "tephra/device/launch.h"
 
 namespace tephra {
@@ -90,6 +93,15 @@ Tensor token_losses(const Tensor& h, const Tensor& weight, const Tensor& bias,
   launch(h.device(), "token_losses",
          kernel::LinearCrossEntropy{h, weight, bias, targets_N, losses});
   return losses;
+}
+
+int64_t gpu_logit_rows(int64_t rows, int64_t vocabulary) {
+  constexpr int64_t kBytes = int64_t{9} << 28, kTile = 256;
+  const int64_t most = std::max<int64_t>(16, kBytes / (4 * vocabulary));
+  if (rows <= most) return rows;
+  if (most < kTile) return most;
+  const int64_t pieces = ceil_div(rows, most / kTile * kTile);
+  return ceil_div(ceil_div(rows, pieces), kTile) * kTile;
 }
 
 }  // namespace tephra

@@ -7,19 +7,6 @@
 namespace tephra::kernel {
 namespace {
 
-// At a time: 2,048 rows of the largest vocabulary in use.
-constexpr int64_t kLogitBytes = int64_t{9} << 28;
-
-// Rows that are multiplied together: pieces of one size, in whole tiles where there are several.
-int64_t rows_at_once(int64_t rows, int64_t vocabulary) {
-  constexpr int64_t kTileRows = 256;
-  const int64_t most = std::max<int64_t>(16, kLogitBytes / (4 * vocabulary));
-  if (rows <= most) return rows;
-  if (most < kTileRows) return most;
-  const int64_t pieces = gpu::blocks_for(rows, most / kTileRows * kTileRows);
-  return gpu::blocks_for(gpu::blocks_for(rows, pieces), kTileRows) * kTileRows;
-}
-
 template <class T>
 struct HeadBiasElement {
   const T* bias;
@@ -100,7 +87,7 @@ class LossChunks {
         k_(k),
         number_(std::is_same_v<T, float> ? gpu::Number::f32 : gpu::Number::bf16) {
     const int64_t vocabulary = k.weight.rows();
-    rows_ = rows_at_once(k.h.rows(), vocabulary);
+    rows_ = gpu_logit_rows(k.h.rows(), vocabulary);
     logits_ = Tensor({rows_, vocabulary}, DType::f32, k.h.device(), Purpose::workspace);
     if (!k.dh && !k.dweight && !k.dbias) return;
     d_ = std::is_same_v<T, float>

@@ -93,6 +93,7 @@ OpSpec linear_cross_entropy_spec() {
                 loss_case("all targets ignored", {4, 6, 9}, 1, true),
                 loss_case("no tokens", {0, 6, 9}, 0, true),
                 loss_case("one word", {3, 4, 1}, 0, true),
+                loss_case("eights of words", {21, 16, 328}, 4, true, 0.1),
                 loss_case("more tokens than a chunk", {4100, 3, 5}, 0, true, 1e-3), strided_case()},
       .benches = {{.name = "2048 x 512, vocabulary 8192",
                    .inputs = inputs({kN, kH, kV}, 0, false),

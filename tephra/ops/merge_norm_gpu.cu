@@ -123,8 +123,9 @@ struct MergeColumns {
     residual_bias = gpu::load<kWide>(in.residual_bias + c);
   }
 
-  __device__ float merged(const Wide& x, const Wide& stream, int i) const {
-    return (x[i] + hidden_bias[i]) * hidden_scale[i] +
+  template <class X>
+  __device__ float merged(const X& x, const Wide& stream, int i) const {
+    return (float(x[i]) + hidden_bias[i]) * hidden_scale[i] +
            (stream[i] + residual_bias[i]) * residual_scale[i];
   }
 };
@@ -163,30 +164,50 @@ __global__ void __launch_bounds__(gpu::kThreads) merge_norm_rows(MergeNormRow<T>
 // Sums over a part's rows of the merged stream's gradient g, and of its products.
 enum MergeSum { kSumG, kSumGx, kSumGStream, kSumNormed, kMergeSums };
 
-// A block has a part of the rows. parts [gridDim.x][kMergeSums][width], or null.
+// The columns that a thread has of a row of the backward pass.
 template <class T, int kUnits>
-__global__ void __launch_bounds__(gpu::kThreads)
+struct MergeGradRow {
+  gpu::Packed<kWide, T> x[kUnits], dnormed[kUnits];
+  Wide stream[kUnits], g[kUnits];  // g: the gradient that came to the merged stream
+
+  __device__ void fetch(const MergedGradient<T>& d, int64_t width, int64_t r) {
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
+      if (c >= width) continue;
+      x[u] = gpu::load_packed<kWide>(d.in.x[r] + c);
+      dnormed[u] = d.dnormed ? gpu::load_packed<kWide>(d.dnormed[r] + c) : gpu::Packed<kWide, T>{};
+      if (d.in.stream) stream[u] = gpu::load<kWide>(d.in.stream[r] + c);
+      g[u] = d.dmerged ? gpu::load<kWide>(d.dmerged[r] + c) : Wide{};
+    }
+  }
+};
+
+// A block has a part of the rows, and reads the next one while it works on one. parts
+// [gridDim.x][kMergeSums][width], or null.
+template <class T, int kUnits>
+__global__ void __launch_bounds__(gpu::kThreads, kUnits == 1 ? 2 : 1)
     merge_norm_grad_rows(MergeNormGradRow<T> a, int64_t rows, int64_t rows_each, float* parts) {
   const MergedGradient<T>& d = a.d;
   Wide sums[kMergeSums][kUnits];
   const int64_t begin = blockIdx.x * rows_each;
   const int64_t end = begin + rows_each < rows ? begin + rows_each : rows;
+  MergeGradRow<T, kUnits> row, next;
+  next.fetch(d, a.width, begin);
   for (int64_t r = begin; r < end; ++r) {
-    Wide x[kUnits], stream[kUnits], dnormed[kUnits], g[kUnits];
+    row = next;
+    if (r + 1 < end) next.fetch(d, a.width, r + 1);
     const float s = d.rstd[r];
     float dot = 0;
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
       const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
       if (c >= a.width) continue;
-      x[u] = gpu::load<kWide>(d.in.x[r] + c);
-      if (d.in.stream) stream[u] = gpu::load<kWide>(d.in.stream[r] + c);
-      if (d.dnormed) dnormed[u] = gpu::load<kWide>(d.dnormed[r] + c);
-      if (d.dmerged) g[u] = gpu::load<kWide>(d.dmerged[r] + c);
       const MergeColumns<T> vectors(d.in, d.weight, c);
 #pragma unroll
       for (int i = 0; i < kWide; ++i) {
-        dot += dnormed[u][i] * vectors.weight[i] * vectors.merged(x[u], stream[u], i);
+        dot += float(row.dnormed[u][i]) * vectors.weight[i] *
+               vectors.merged(row.x[u], row.stream[u], i);
       }
     }
     const float mean = gpu::block_sum(dot) / static_cast<float>(a.width) * s * s;
@@ -198,14 +219,15 @@ __global__ void __launch_bounds__(gpu::kThreads)
       Wide dx, dstream;
 #pragma unroll
       for (int i = 0; i < kWide; ++i) {
-        const float m = vectors.merged(x[u], stream[u], i);
-        g[u][i] += s * (vectors.weight[i] * dnormed[u][i] - m * mean);
-        dx[i] = g[u][i] * vectors.hidden_scale[i];
-        dstream[i] = g[u][i] * vectors.residual_scale[i];
-        sums[kSumG][u][i] += g[u][i];
-        sums[kSumGx][u][i] += g[u][i] * (x[u][i] + vectors.hidden_bias[i]);
-        sums[kSumGStream][u][i] += g[u][i] * (stream[u][i] + vectors.residual_bias[i]);
-        sums[kSumNormed][u][i] += dnormed[u][i] * m * s;
+        const float m = vectors.merged(row.x[u], row.stream[u], i);
+        const float dn = float(row.dnormed[u][i]);
+        const float g = row.g[u][i] + s * (vectors.weight[i] * dn - m * mean);
+        dx[i] = g * vectors.hidden_scale[i];
+        dstream[i] = g * vectors.residual_scale[i];
+        sums[kSumG][u][i] += g;
+        sums[kSumGx][u][i] += g * (float(row.x[u][i]) + vectors.hidden_bias[i]);
+        sums[kSumGStream][u][i] += g * (row.stream[u][i] + vectors.residual_bias[i]);
+        sums[kSumNormed][u][i] += dn * m * s;
       }
       if (a.dx) gpu::write(a.dx[r] + c, dx, a.accumulate_dx);
       if (a.dstream) gpu::write(a.dstream[r] + c, dstream, a.accumulate_dstream);
@@ -222,18 +244,49 @@ __global__ void __launch_bounds__(gpu::kThreads)
   }
 }
 
-// The gradient of a bias is its scale times the sum of g.
+// Where the sums of the parts go: of each vector, with the scale that a bias's gradient still
+// lacks.
 template <class T>
-struct MergeBiasGrad {
-  const float* sum;
-  const T* scale;
-  float* out;
+struct MergeVectorGrad {
+  MergeSum which;
+  const T* factor;  // null: none
+  float* out;       // null when it is not wanted
   bool accumulate;
-
-  __device__ void operator()(int64_t, int64_t c) const {
-    gpu::write(out + c, sum[c] * float(scale[c]), accumulate);
-  }
 };
+constexpr int kMergeVectors = 5;
+
+template <class T>
+struct MergeVectorGrads {
+  MergeVectorGrad<T> at[kMergeVectors];
+};
+
+// A vector for each blockIdx.y; kSumGroups stretches of parts, then these in order.
+template <class T>
+__global__ void sum_merge_vectors(const float* parts, int64_t count, int64_t width,
+                                  MergeVectorGrads<T> grads) {
+  using gpu::kSumColumns, gpu::kSumGroups;
+  __shared__ float sums[kSumGroups][kSumColumns];
+  const MergeVectorGrad<T> target = grads.at[blockIdx.y];
+  if (!target.out) return;
+  const int group = static_cast<int>(threadIdx.x) / kSumColumns;
+  const int column = static_cast<int>(threadIdx.x) % kSumColumns;
+  const int64_t c = int64_t{blockIdx.x} * kSumColumns + column;
+  const int64_t each = (count + kSumGroups - 1) / kSumGroups;
+  const int64_t end = (group + 1) * each < count ? (group + 1) * each : count;
+  float sum = 0;
+  if (c < width) {
+#pragma unroll 8
+    for (int64_t i = group * each; i < end; ++i) {
+      sum += parts[(i * kMergeSums + target.which) * width + c];
+    }
+  }
+  sums[group][column] = sum;
+  __syncthreads();
+  if (group > 0 || c >= width) return;
+  for (int i = 1; i < kSumGroups; ++i) sum += sums[i][column];
+  gpu::write(target.out + c, target.factor ? sum * float(target.factor[c]) : sum,
+             target.accumulate);
+}
 
 // Calls f.operator()<kUnits>() with enough of them; false when no number is.
 template <class F>
@@ -254,26 +307,20 @@ bool is_wide_merge(const MergeInputs<T>& in, const T* weight, int64_t width) {
 template <class T>
 void sum_merge_parts(gpu::Stream& stream, const MergeNormGrad& k, const float* parts,
                      int64_t count) {
-  const int64_t width = k.x.cols(), stride = kMergeSums * width;
-  const auto sum = [&](MergeSum which, const GradTarget& target) {
-    if (!target.grad) return;
-    gpu::sum_parts(stream, parts + which * width, count, stride, width,
-                   target.grad.template data<float>(), target.accumulate);
+  const int64_t width = k.x.cols();
+  const auto to = [](MergeSum which, const Tensor& factor, const GradTarget& target) {
+    return MergeVectorGrad<T>{which, gpu::data_of<const T>(factor),
+                              gpu::data_of<float>(target.grad), target.accumulate};
   };
-  sum(kSumGx, k.dhidden_scale);
-  sum(kSumGStream, k.dresidual_scale);
-  sum(kSumNormed, k.dweight);
-  if (!k.dhidden_bias.grad && !k.dresidual_bias.grad) return;
-  const Tensor g({width}, DType::f32, k.x.device(), Purpose::workspace);
-  sum(kSumG, {g, false});
-  const auto bias = [&](const GradTarget& target, const Tensor& scale) {
-    if (!target.grad) return;
-    gpu::for_each(stream, 1, width,
-                  MergeBiasGrad<T>{g.data<float>(), scale.data<T>(),
-                                   target.grad.template data<float>(), target.accumulate});
-  };
-  bias(k.dhidden_bias, k.scale.hidden_scale);
-  bias(k.dresidual_bias, k.scale.residual_scale);
+  const MergeVectorGrads<T> grads{
+      {to(kSumGx, {}, k.dhidden_scale), to(kSumG, k.scale.hidden_scale, k.dhidden_bias),
+       to(kSumGStream, {}, k.dresidual_scale), to(kSumG, k.scale.residual_scale, k.dresidual_bias),
+       to(kSumNormed, {}, k.dweight)}};
+  stream.launch(sum_merge_vectors<T>,
+                {.blocks = gpu::blocks_for(width, gpu::kSumColumns),
+                 .blocks_y = kMergeVectors,
+                 .threads = gpu::kThreads},
+                parts, count, width, grads);
 }
 
 // False when the rows are not for it.

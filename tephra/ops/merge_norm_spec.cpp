@@ -97,6 +97,7 @@ OpSpec merge_norm_spec() {
       .name = "merge_norm",
       .cases = {merge_case("one row", 1, 8), merge_case("several blocks of rows", 2051, 48),
                 merge_case("a width that no vector divides", 4, 1023),
+                merge_case("more columns than one block holds", 3, 4104),
                 merge_case("three columns", 5, 3), merge_case("no rows", 0, 16), entry_case(),
                 one_output_case("only the stream is used", 0),
                 one_output_case("only the norm is used", 1), strided_case()},

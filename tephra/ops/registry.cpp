@@ -21,6 +21,7 @@
   ROW(rope)             \
   ROW(qk_mean)          \
   ROW(qk_norm)          \
+  ROW(cca_heads)        \
   ROW(add_bias)         \
   ROW(mask_rows)        \
   ROW(latent_heads)     \

@@ -1,27 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frequencies and angles are rounded to float as on the CPU (ops/rotary_table.h); their cosines and
-// sines are taken in double.
-#include "tephra/core/gpu_kernel.h"
-#include "tephra/ops/rope.h"
+#include "tephra/ops/rotary_table_gpu.h"
 
 namespace tephra::kernel {
 namespace {
-
-// Element c of a row of cosines, then sines, for each frequency.
-struct RotaryElement {
-  const int32_t* position;
-  int64_t half;
-  double theta;
-  float* table;  // [N, 2 * half]
-
-  __device__ void operator()(int64_t r, int64_t i) const {
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(2 * half);
-    const float frequency = 1.0f / static_cast<float>(pow(theta, double(exponent)));
-    const float angle = static_cast<float>(position[r]) * frequency;
-    table[r * 2 * half + i] = static_cast<float>(cos(double(angle)));
-    table[r * 2 * half + half + i] = static_cast<float>(sin(double(angle)));
-  }
-};
 
 template <class T>
 struct RopeColumns {
@@ -60,10 +41,7 @@ struct RopeColumns {
 }  // namespace
 
 void Rope::on_gpu(gpu::Stream& stream) const {
-  const Tensor table({x.rows(), form.rotary_dim}, DType::f32, x.device(), Purpose::workspace);
-  gpu::for_each(stream, x.rows(), form.rotary_dim / 2,
-                RotaryElement{position_N.data<int32_t>(), form.rotary_dim / 2, form.theta,
-                              table.data<float>()});
+  const Tensor table = gpu::rotary_table(stream, position_N, form);
   gpu::visit_float(x.dtype(), [&]<class T>() {
     const RopeColumns<T> f{gpu::rows_of<const T>(x),
                            table.data<float>(),

@@ -67,6 +67,7 @@ OpSpec value_shift_spec() {
     spec.cases.push_back(shift_case(packing, 3, {}));
   }
   spec.cases.push_back(shift_case({"a state from tail_state", {6, 1, 3}}, 7, {3, 1, 7}));
+  spec.cases.push_back(shift_case({"eights of columns", {6, 1, 30}}, 16, {3, 16}));
   spec.cases.push_back(strided_case());
   spec.benches = {{.name = "65536 x 256",
                    .inputs = {{.shape = {kN, kC}}},

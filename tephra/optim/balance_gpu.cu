@@ -13,6 +13,7 @@ struct CountOfClass {
 
   __device__ void operator()(int64_t own) const {
     int count = 0;
+#pragma unroll 8
     for (int64_t i = threadIdx.x; i < tokens; i += blockDim.x) count += expert[i] == own ? 1 : 0;
     count = gpu::block_sum(count);
     if (threadIdx.x == 0) counts[own] += count;

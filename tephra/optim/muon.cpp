@@ -17,8 +17,6 @@ constexpr double kNormEps = 1e-7;
 constexpr int64_t kSmallBytes = int64_t{1} << 20;
 // What one batch may take that has all threads to itself, unless a single matrix takes more.
 constexpr int64_t kLargeBytes = int64_t{64} << 20;
-// The same on a GPU, where a batch is a few launches.
-constexpr int64_t kGpuBytes = int64_t{2} << 30;
 
 int64_t bytes_of(int64_t rows, int64_t cols, DType dtype) {
   return (rows * cols + newton_schulz_workspace(rows, cols)) * size_of(dtype);
@@ -42,7 +40,7 @@ std::vector<Optimizer::Batch> Optimizer::batches(int64_t max_bytes) const {
 
 void Optimizer::update_muon(const StepScalars& scalars) {
   if (first_.device().kind == Device::Kind::gpu) {
-    for (const Batch& b : batches(kGpuBytes)) update_batch(b, scalars);
+    for (const Batch& b : batches(kMuonGpuBytes)) update_batch(b, scalars);
     return;
   }
   std::vector<Batch> small;

@@ -36,6 +36,9 @@ struct OptimizerOptions {
   double clip_norm = 1.0;  // 0: none
 };
 
+// What Muon's matrices may take at a time on a GPU, where a batch of them is a few launches.
+inline constexpr int64_t kMuonGpuBytes = int64_t{2} << 30;
+
 struct StepReport {
   GradientNorm gradients;
   bool applied = false;  // false: the gradients were not finite and nothing was touched

@@ -5,8 +5,10 @@
 
 #include "tephra/base/table.h"
 #include "tephra/base/text.h"
+#include "tephra/device/gpu/runtime.h"
 #include "tephra/device/machine.h"
 #include "tephra/models/model.h"
+#include "tephra/ops/linear_cross_entropy.h"
 #include "tephra/optim/optimizer.h"
 #include "tephra/train/micro_batch.h"
 #include "tephra/train/trainer.h"
@@ -45,14 +47,19 @@ int64_t measured_peak(Json config, DType dtype, const Recompute& recompute, int6
   return held().peak_bytes - before;
 }
 
-int64_t activation_bytes(const RunConfig& config, const Json& model_config, const Phases& phases) {
-  const DType dtype = config.model.dtype == "bf16" ? DType::bf16 : DType::f32;
-  const Recompute recompute = recompute_of(config.step.recompute);
+// Tokens of the largest micro-batch: whole documents.
+int64_t most_tokens(const RunConfig& config, const Phases& phases) {
   int64_t most = 0;
   for (int64_t p = 0; p < phases.count(); ++p) {
     const int64_t context = phases.settings(p).context;
     most = std::max(most, std::max(context, config.step.micro_tokens / context * context));
   }
+  return most;
+}
+
+int64_t activation_bytes(const RunConfig& config, const Json& model_config, int64_t most) {
+  const DType dtype = config.model.dtype == "bf16" ? DType::bf16 : DType::f32;
+  const Recompute recompute = recompute_of(config.step.recompute);
   constexpr int64_t kTokens = 256;
   const int64_t layers = model_config.find("num_hidden_layers")->integer();
   const int64_t one = measured_peak(model_config, dtype, recompute, 1, kTokens);
@@ -70,9 +77,62 @@ int64_t largest_matrix(const std::vector<ParameterSpec>& specs) {
   return most;
 }
 
+// Logits and Muon's matrices are never there at the same time.
+int64_t gpu_workspace(const std::vector<ParameterSpec>& specs, bool muon, int64_t tokens,
+                      int64_t vocabulary, int64_t narrow) {
+  const int64_t logits =
+      gpu_logit_rows(tokens, vocabulary) * vocabulary * (narrow == 2 ? 4 + narrow : 4);
+  int64_t matrices = 0;
+  for (const ParameterSpec& spec : specs) {
+    if (!muon || (spec.kind != ParameterKind::matrix && spec.kind != ParameterKind::experts)) {
+      continue;
+    }
+    const Matrices m = matrices_of(spec);
+    matrices += m.count * (m.rows * m.cols + newton_schulz_workspace(m.rows, m.cols)) * 4;
+  }
+  return std::max(logits, std::min(matrices, kMuonGpuBytes));
+}
+
+std::string memory_text(const MemoryPlan& plan, Device device) {
+  const bool gpu = device.kind == Device::Kind::gpu;
+  const std::pair<const char*, int64_t> rows[] = {
+      {"weights", plan.weights},     {"gradients", plan.gradients},
+      {"optimizer", plan.optimizer}, {"activations", plan.activations},
+      {"workspace", plan.workspace}, {"in all", plan.total()}};
+  std::string out = gpu ? format("memory of {}:\n", device) : "memory:\n";
+  const auto line = [&](const char* name, int64_t bytes) {
+    out += format("  {:<12}{:>12}\n", name, human_bytes(bytes));
+  };
+  for (const auto& [name, bytes] : rows) line(name, bytes);
+  const int64_t machine = this_machine().memory_bytes;
+  const auto& devices = gpu::status().devices;
+  const bool there = gpu && device.index < static_cast<int>(devices.size());
+  int64_t room = gpu ? 0 : machine;
+  if (there) room = devices[static_cast<size_t>(device.index)].memory_bytes;
+  if (gpu && !there) {
+    out += format("  {} is not on this machine: its memory is not known\n", device);
+  } else {
+    line(gpu ? "this device" : "this machine", room);
+  }
+  if (room > 0 && plan.total() > room) {
+    out +=
+        "it does not fit: use a smaller step.micro_tokens, step.recompute, model.dtype = "
+        "\"bf16\", or a smaller model\n";
+  }
+  if (!gpu) return out;
+  out += "memory of the host:\n";
+  line("checkpoints", plan.host);
+  line("this machine", machine);
+  if (machine > 0 && plan.host > machine) {
+    out += "it does not fit: a checkpoint is copied to the host before it is written\n";
+  }
+  return out;
+}
+
 }  // namespace
 
-MemoryPlan plan_memory(const RunConfig& config, const Json& model_config, const Phases& phases) {
+MemoryPlan plan_memory(const RunConfig& config, const Json& model_config, const Phases& phases,
+                       Device device) {
   const ModelKind& kind = model_kind(model_config, kWhere);
   const std::vector<ParameterSpec> specs = kind.parameters(model_config, kWhere);
   const auto matrices = config.optimizer.matrices == "muon" ? UpdateRule::muon : UpdateRule::adamw;
@@ -91,19 +151,27 @@ MemoryPlan plan_memory(const RunConfig& config, const Json& model_config, const 
     if (rules[i].rule == UpdateRule::adamw) plan.optimizer += count * wide;  // second
     if (narrow == 2) plan.optimizer += count * 2;                            // remainder
   }
-  plan.activations = activation_bytes(config, model_config, phases);
-  plan.workspace = plan.weights + plan.optimizer;  // the copy that a checkpoint is written from
-  if (matrices == UpdateRule::muon) plan.workspace += 4 * largest_matrix(specs) * wide;
+  const int64_t tokens = most_tokens(config, phases);
+  const int64_t copy = plan.weights + plan.optimizer;  // that a checkpoint is written from
+  plan.activations = activation_bytes(config, model_config, tokens);
+  const bool muon = matrices == UpdateRule::muon;
+  if (device.kind == Device::Kind::gpu) {
+    plan.host = copy;
+    plan.workspace =
+        gpu_workspace(specs, muon, tokens, model_config.find("vocab_size")->integer(), narrow);
+  } else {
+    plan.workspace = copy + (muon ? 4 * largest_matrix(specs) * wide : 0);
+  }
   return plan;
 }
 
 std::string plan_text(const RunConfig& config, const Json& model_config, const Phases& phases,
-                      const Path& run_dir) {
+                      const Path& run_dir, Device device) {
   const ModelKind& kind = model_kind(model_config, kWhere);
   const std::vector<ParameterSpec> specs = kind.parameters(model_config, kWhere);
   const ModelFigures figures =
       kind.figures(model_config, kWhere, phases.settings(phases.count() - 1).context);
-  const MemoryPlan plan = plan_memory(config, model_config, phases);
+  const MemoryPlan plan = plan_memory(config, model_config, phases, device);
 
   std::string out = dump_config(config) + "\n";
   out += format("run folder: {}\n", run_dir.string());
@@ -117,21 +185,7 @@ std::string plan_text(const RunConfig& config, const Json& model_config, const P
                                                                  ? UpdateRule::muon
                                                                  : UpdateRule::adamw}));
   out += "\n" + phases.table() + "\n";
-  const std::pair<const char*, int64_t> rows[] = {
-      {"weights", plan.weights},     {"gradients", plan.gradients},
-      {"optimizer", plan.optimizer}, {"activations", plan.activations},
-      {"workspace", plan.workspace}, {"in all", plan.total()}};
-  out += "memory:\n";
-  for (const auto& [name, bytes] : rows)
-    out += format("  {:<12}{:>12}\n", name, human_bytes(bytes));
-  const int64_t machine = this_machine().memory_bytes;
-  out += format("  this machine{:>12}\n", human_bytes(machine));
-  if (machine > 0 && plan.total() > machine) {
-    out +=
-        "it does not fit: use a smaller step.micro_tokens, step.recompute, model.dtype = "
-        "\"bf16\", or a smaller model\n";
-  }
-  return out;
+  return out + memory_text(plan, device);
 }
 
 }  // namespace tephra

@@ -67,5 +67,26 @@ TEST(TrainBench, WantsTokensThatMakeDocuments) {
       << ran.err;
 }
 
+TEST(AttentionBench, ComparesItsFormsWithMultiHeadAttention) {
+  const Ran ran = Program{.path = TEPHRA_BINARY}({"bench", "attention", "--device", "cpu",
+                                                  "--width", "128", "--head-dim", "16", "--tokens",
+                                                  "24", "--seconds", "0", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json json = Json::parse(ran.out, "bench attention");
+  const Json::Array& rows = json.find("rows")->array();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].find("forward_ratio")->number(), 1);
+  for (const Json& row : rows) {
+    EXPECT_GT(row.find("forward_seconds")->number(), 0);
+    EXPECT_GT(row.find("backward_seconds")->number(), 0);
+  }
+  // MHA: four square projections; causal scores and sums of 24 tokens.
+  EXPECT_EQ(rows[0].find("forward_flops")->number(), 2.0 * 24 * 4 * 128 * 128 + 4.0 * 128 * 300);
+  const Ran uneven =
+      Program{.path = TEPHRA_BINARY}({"bench", "attention", "--device", "cpu", "--width", "128",
+                                      "--head-dim", "24", "--tokens", "24"});
+  EXPECT_EQ(uneven.code, 2) << uneven.err;
+}
+
 }  // namespace
 }  // namespace tephra

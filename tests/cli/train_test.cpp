@@ -121,6 +121,10 @@ TEST_F(Train, SaysWhatIsWrongWithAConfig) {
   EXPECT_EQ(plan.code, 0) << plan.err;
   EXPECT_NE(plan.out.find("activations"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(run_dir("planned")));
+  const Ran elsewhere = kTephra(arguments("planned", {"--plan", "--device", "gpu"}));
+  EXPECT_EQ(elsewhere.code, 0) << elsewhere.err;
+  EXPECT_NE(elsewhere.out.find("memory of gpu:0"), std::string::npos) << elsewhere.out;
+  EXPECT_NE(elsewhere.out.find("memory of the host"), std::string::npos) << elsewhere.out;
   const Ran dry = kTephra({"train", config(), "--dry-run", "--out", run_dir("dry").string()});
   EXPECT_EQ(dry.code, 0) << dry.err;
   EXPECT_NE(dry.err.find("dry run: 2 steps"), std::string::npos) << dry.err;

@@ -82,6 +82,25 @@ TEST_F(GpuOptimizer, RoundsNewtonSchulzToBf16AsTheCpuDoes) {
   expect_close_updates(train_on(gpu_, DType::f32, true), train_on(kCpu, DType::f32, true), 2e-2);
 }
 
+// Large enough for stripes and their mirror.
+TEST_F(GpuOptimizer, MultipliesLargeSymmetricMatricesAsTheCpuDoes) {
+  for (const Shape& shape : {Shape{2, 1152, 1024}, Shape{1, 1024, 1088}}) {
+    const Tensor x(shape, DType::f32);
+    fill_normal(x, {5, 0, 0}, 0, 1 / std::sqrt(static_cast<double>(shape[1] * shape[2])));
+    for (const bool narrow : {false, true}) {
+      const NewtonSchulzOptions options{.bf16 = narrow};
+      const Tensor want = newton_schulz(clone(x), options);
+      const Tensor got = to_device(newton_schulz(clone(to_device(x, gpu_)), options), kCpu);
+      double distance = 0, size = 0;
+      for (int64_t i = 0; i < want.numel(); ++i) {
+        distance += std::pow(got.at(i) - want.at(i), 2);
+        size += std::pow(want.at(i), 2);
+      }
+      EXPECT_LT(std::sqrt(distance / size), narrow ? 2e-2 : 1e-4) << shape[1] << " " << narrow;
+    }
+  }
+}
+
 TEST_F(GpuOptimizer, GivesTheSameBitsEveryTime) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Tensors a = train_on(gpu_, dtype, true), b = train_on(gpu_, dtype, true);
