@@ -107,12 +107,12 @@ struct MergeNormGradRow {
 // --- rows in registers --------------------------------------------------------------------------
 
 constexpr int kWide = gpu::kWide;
-using Wide = gpu::Floats<kWide>;
+using MergeWide = gpu::Floats<kWide>;
 
 // What a thread has of the merge's vectors: kWide columns from `c` on.
 template <class T>
 struct MergeColumns {
-  Wide hidden_scale, hidden_bias, residual_scale, residual_bias, weight;
+  MergeWide hidden_scale, hidden_bias, residual_scale, residual_bias, weight;
 
   __device__ MergeColumns(const MergeInputs<T>& in, const T* norm, int64_t c)
       : hidden_scale(gpu::load<kWide>(in.hidden_scale + c)),
@@ -124,7 +124,7 @@ struct MergeColumns {
   }
 
   template <class X>
-  __device__ float merged(const X& x, const Wide& stream, int i) const {
+  __device__ float merged(const X& x, const MergeWide& stream, int i) const {
     return (float(x[i]) + hidden_bias[i]) * hidden_scale[i] +
            (stream[i] + residual_bias[i]) * residual_scale[i];
   }
@@ -134,14 +134,14 @@ struct MergeColumns {
 template <class T, int kUnits>
 __global__ void __launch_bounds__(gpu::kThreads) merge_norm_rows(MergeNormRow<T> a) {
   const int64_t r = blockIdx.x;
-  Wide m[kUnits];
+  MergeWide m[kUnits];
   float sum = 0;
 #pragma unroll
   for (int u = 0; u < kUnits; ++u) {
     const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
     if (c >= a.width) continue;
-    const Wide x = gpu::load<kWide>(a.in.x[r] + c);
-    const Wide stream = a.in.stream ? gpu::load<kWide>(a.in.stream[r] + c) : Wide{};
+    const MergeWide x = gpu::load<kWide>(a.in.x[r] + c);
+    const MergeWide stream = a.in.stream ? gpu::load<kWide>(a.in.stream[r] + c) : MergeWide{};
     const MergeColumns<T> vectors(a.in, a.weight, c);
 #pragma unroll
     for (int i = 0; i < kWide; ++i) {
@@ -156,8 +156,8 @@ __global__ void __launch_bounds__(gpu::kThreads) merge_norm_rows(MergeNormRow<T>
   for (int u = 0; u < kUnits; ++u) {
     const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
     if (c >= a.width) continue;
-    const Wide w = gpu::load<kWide>(a.weight + c);
-    gpu::store(a.normed[r] + c, Wide::of([&](int i) { return m[u][i] * s * w[i]; }));
+    const MergeWide w = gpu::load<kWide>(a.weight + c);
+    gpu::store(a.normed[r] + c, MergeWide::of([&](int i) { return m[u][i] * s * w[i]; }));
   }
 }
 
@@ -168,7 +168,7 @@ enum MergeSum { kSumG, kSumGx, kSumGStream, kSumNormed, kMergeSums };
 template <class T, int kUnits>
 struct MergeGradRow {
   gpu::Packed<kWide, T> x[kUnits], dnormed[kUnits];
-  Wide stream[kUnits], g[kUnits];  // g: the gradient that came to the merged stream
+  MergeWide stream[kUnits], g[kUnits];  // g: the gradient that came to the merged stream
 
   __device__ void fetch(const MergedGradient<T>& d, int64_t width, int64_t r) {
 #pragma unroll
@@ -178,7 +178,7 @@ struct MergeGradRow {
       x[u] = gpu::load_packed<kWide>(d.in.x[r] + c);
       dnormed[u] = d.dnormed ? gpu::load_packed<kWide>(d.dnormed[r] + c) : gpu::Packed<kWide, T>{};
       if (d.in.stream) stream[u] = gpu::load<kWide>(d.in.stream[r] + c);
-      g[u] = d.dmerged ? gpu::load<kWide>(d.dmerged[r] + c) : Wide{};
+      g[u] = d.dmerged ? gpu::load<kWide>(d.dmerged[r] + c) : MergeWide{};
     }
   }
 };
@@ -189,7 +189,7 @@ template <class T, int kUnits>
 __global__ void __launch_bounds__(gpu::kThreads, kUnits == 1 ? 2 : 1)
     merge_norm_grad_rows(MergeNormGradRow<T> a, int64_t rows, int64_t rows_each, float* parts) {
   const MergedGradient<T>& d = a.d;
-  Wide sums[kMergeSums][kUnits];
+  MergeWide sums[kMergeSums][kUnits];
   const int64_t begin = blockIdx.x * rows_each;
   const int64_t end = begin + rows_each < rows ? begin + rows_each : rows;
   MergeGradRow<T, kUnits> row, next;
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(gpu::kThreads, kUnits == 1 ? 2 : 1)
       const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
       if (c >= a.width) continue;
       const MergeColumns<T> vectors(d.in, d.weight, c);
-      Wide dx, dstream;
+      MergeWide dx, dstream;
 #pragma unroll
       for (int i = 0; i < kWide; ++i) {
         const float m = vectors.merged(row.x[u], row.stream[u], i);
