@@ -29,11 +29,11 @@ struct AttentionBenchOptions {
   double seconds = 0.2;  // of each figure
 };
 
+// Seconds are medians. FLOPs are those of the projections, the convolutions and causal attention;
+// backward they are 2 and (for attention) 2.5 times as many.
 struct AttentionSpeed {
-  double forward_seconds = 0, backward_seconds = 0;  // medians
-  double forward_flops =
-      0;  // of the projections and of causal attention; backward is 2 and 2.5 times
-  double backward_flops = 0;
+  double forward_seconds = 0, backward_seconds = 0;
+  double forward_flops = 0, backward_flops = 0;
 };
 
 // One layer of this form with heads of `head_dim` on `tokens` tokens.

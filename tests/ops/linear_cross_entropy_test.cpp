@@ -124,5 +124,14 @@ TEST(LinearCrossEntropy, SaysWhatDoesNotFit) {
             "linear_cross_entropy: targets must be i32 [3] to match h [3, 4], got i32 [4]");
 }
 
+TEST(LinearCrossEntropy, TakesEqualPiecesInWholeTilesOnAGpu) {
+  EXPECT_EQ(gpu_logit_rows(16384, 262272), 2048);
+  EXPECT_EQ(gpu_logit_rows(4096, 262272), 2048);
+  EXPECT_EQ(gpu_logit_rows(2400, 262272), 1280) << "two pieces, not 2048 and 352";
+  EXPECT_EQ(gpu_logit_rows(2100, 262272), 2100);
+  EXPECT_EQ(gpu_logit_rows(65536, 512), 65536);
+  EXPECT_EQ(gpu_logit_rows(1000, int64_t{1} << 30), 16);
+}
+
 }  // namespace
 }  // namespace tephra::linear_cross_entropy_test

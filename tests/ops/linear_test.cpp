@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tephra/autograd/parameter.h"
 #include "tephra/autograd/tape.h"
 #include "tephra/core/rng.h"
+#include "tephra/device/gpu/runtime.h"
 #include "tests/support/message_of.h"
 
 namespace tephra {
@@ -75,6 +77,54 @@ TEST(Linear, RoundsOnceWhenTheResultIsBf16) {
   const Tensor wide = linear_acc(x, w, b);
   EXPECT_EQ(wide.dtype(), DType::f32);
   EXPECT_TRUE(same_bits(linear(x, w, b), to_dtype(wide, DType::bf16)));
+}
+
+ParameterStore store_of(const std::vector<int64_t>& rows, Device device) {
+  std::vector<ParameterSpec> specs;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    specs.push_back({format("w{}", i), {rows[i], 16}, ParameterKind::matrix, 0, 1});
+  }
+  return ParameterStore(specs, DType::f32, device, true);
+}
+
+TEST(Linear, SeesWeightsThatLieOneAfterAnother) {
+  const ParameterStore store = store_of({8, 4, 3, 8}, kCpu);
+  const Tensor &a = store.at(0), &b = store.at(1), &c = store.at(2), &d = store.at(3);
+  EXPECT_EQ(joined_rows({a}), 8);
+  EXPECT_EQ(joined_rows({a, b, c}), 15);
+  EXPECT_EQ(joined_rows({a, b, c, d}), 0) << "parameters begin at multiples of 64 elements";
+  EXPECT_EQ(joined_rows({b, a}), 0);
+  EXPECT_EQ(joined_rows({a, {}}), 0);
+  EXPECT_EQ(joined_rows({}), 0);
+}
+
+// A GPU multiplies such weights as one, whatever of them is asked for.
+TEST(Linear, MultipliesJoinedWeightsOnAGpuAsTheCpuDoesOneByOne) {
+  if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
+  const auto gradients = [](Device device) {
+    ParameterStore store = store_of({8, 4, 3}, device);
+    Tensors weights;
+    for (size_t i = 0; i < 3; ++i) {
+      copy_into(store.at(i), random(store.at(i).shape(), DType::f32, uint32_t(10 + i)));
+      weights.push_back(store.at(i));
+    }
+    Tensor x = to_device(random({40, 16}, DType::f32, 1), device);
+    make_leaf(x, DType::f32);
+    for (int pass = 0; pass < 2; ++pass) {  // the second one adds
+      Tape tape;
+      const Tensor y = linear(x, weights, Tensors{});
+      tape.backward({y}, {to_device(random({40, 15}, DType::f32, 2), device)});
+    }
+    Tensors all{to_device(gradient(x), kCpu)};
+    for (const Tensor& w : weights) all.push_back(to_device(gradient(w), kCpu));
+    return all;
+  };
+  const Tensors got = gradients({Device::Kind::gpu, 0}), want = gradients(kCpu);
+  for (size_t k = 0; k < got.size(); ++k) {
+    for (int64_t i = 0; i < got[k].numel(); ++i) {
+      EXPECT_NEAR(got[k].at(i), want[k].at(i), 1e-4) << k << " at " << i;
+    }
+  }
 }
 
 }  // namespace
