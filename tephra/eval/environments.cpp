@@ -149,6 +149,16 @@ std::vector<EnvironmentScore> evaluate_environments(Model& model, const Tokenize
   return scores;
 }
 
+std::vector<TaskText> environment_texts(const EnvironmentEvalOptions& options) {
+  std::vector<TaskText> texts;
+  for (const EnvironmentLevel& at : options.levels) {
+    for (const Task& task : draw_tasks(at, options)) {
+      texts.push_back({options.form(task.prompt), solution(task)});
+    }
+  }
+  return texts;
+}
+
 Score overall(std::span<const EnvironmentScore> scores) {
   std::vector<Problem> all;
   std::vector<int64_t> ks;

@@ -41,4 +41,11 @@ std::vector<EnvironmentScore> evaluate_environments(Model& model, const Tokenize
 // The mean over all tasks of all levels.
 Score overall(std::span<const EnvironmentScore> scores);
 
+// The tasks that evaluate_environments would ask, as a model is trained on them: what it is given,
+// then what it is to write.
+struct TaskText {
+  std::string prompt, solution;
+};
+std::vector<TaskText> environment_texts(const EnvironmentEvalOptions& options);
+
 }  // namespace tephra
