@@ -101,6 +101,9 @@ Json model_json(const ModelFolder& model, int64_t context) {
   json["model"]["mlp_type"] = kinds.mlp;
   json["model"]["mlp"] = kinds.mlp_text;
   json["config"] = model.kind->native_config(model.config, model.where);
+  if (const auto q = quantisation_of(model.config, model.where)) {
+    json["quantization"] = quantisation_json(*q);
+  }
   parameters["total"] = f.parameters;
   parameters["without_embedding"] = f.parameters_without_embedding;
   parameters["active_without_embedding"] = f.active_without_embedding;
@@ -176,6 +179,10 @@ void print_model(const ModelFolder& model, int64_t context) {
   const LayerKinds kinds = model.kind->layer_kinds(model.config, model.where);
   table.add({"attention", format("{}: {}", kinds.attention, kinds.attention_text)});
   table.add({"feed-forward", format("{}: {}", kinds.mlp, kinds.mlp_text)});
+  if (const auto q = quantisation_of(model.config, model.where)) {
+    table.add({"quantised", format("{}, embedding and head {}; groups of {}", to_text(q->body),
+                                   to_text(q->head), cpu::kGroupColumns)});
+  }
   table.add({"parameters", human_count(f.parameters)});
   table.add({"  without embedding", human_count(f.parameters_without_embedding)});
   table.add({"  active of these", human_count(f.active_without_embedding)});

@@ -26,7 +26,9 @@ void describe(Flags& flags, Options& o) {
           "standard: as training starts; golden-like: every bias, scale and routing choice matters")
       .choices({"standard", "golden-like"});
   o.write.describe(flags, "of every tensor; default: the config's, else bf16");
+  o.write.describe_bits(flags, "quantise what `checkpoint quantize` would: 8 or 4; 0: nothing");
   flags.example("tephra checkpoint random --config tiny --out /tmp/tiny");
+  flags.example("tephra checkpoint random --config zaya1-8b --bits 4 --out /tmp/zaya1-8b-4bit");
   flags.example(
       "tephra checkpoint random --config configs/tiny-zaya1.json --out /tmp/tiny --seed 1");
 }

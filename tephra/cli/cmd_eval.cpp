@@ -7,6 +7,7 @@
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 #include "tephra/cli/command.h"
+#include "tephra/cli/eval_against.h"
 #include "tephra/cli/output.h"
 #include "tephra/eval/report.h"
 #include "tephra/text/chat_template.h"
@@ -38,6 +39,8 @@ struct Options {
   int64_t batch = 128;
   std::string dtype = "f32";
   std::string device = "auto";
+  std::optional<std::string> against;
+  std::optional<double> max_kl, min_agreement;
   bool json = false;
 };
 
@@ -74,6 +77,19 @@ void describe_tasks(Flags& flags, Options& o) {
             "\"prompt\" is still continued as it is");
 }
 
+void describe_against(Flags& flags, Options& o) {
+  flags.add("--against DIR", o.against,
+            "compare with this model instead: how far the next-token distributions of --model are "
+            "from its own over --text, and over the solutions of --environments");
+  flags.add("--max-kl", o.max_kl, "with --against: exit code 3 when the mean KL is above this")
+      .range(0, 1e9);
+  flags
+      .add("--min-agreement", o.min_agreement,
+           "with --against: exit code 3 when a smaller share has the same likeliest token")
+      .range(0, 1);
+  flags.example("tephra eval --model 4bit --against DIR --environments addition:1-2 --max-kl 2e-2");
+}
+
 void describe(Flags& flags, Options& o) {
   flags.add("--model DIR", o.model, "model folder with a tokenizer.json").required();
   describe_tasks(flags, o);
@@ -97,6 +113,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
   flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
   flags.add("--json", o.json, "one JSON document on stdout");
+  describe_against(flags, o);
   flags.example("tephra eval --model DIR --environments addition:1-3,sorting:2 --samples 200");
   flags.example("tephra eval --model DIR --text held-out.txt --window 1024 --stride 512");
   flags.example(
@@ -297,12 +314,34 @@ void print_tables(const Options& o, const Results& results) {
   std::fputs(text.c_str(), stdout);
 }
 
+int run_beside(const Options& o, Inputs in) {
+  require(o.questions.empty(),
+          "--against compares over --text and --environments, not --questions");
+  return run_against({.model = o.model,
+                      .reference = *o.against,
+                      .dtype = o.dtype,
+                      .texts = std::move(in.texts),
+                      .tasks = {.levels = in.levels,
+                                .tasks = o.samples,
+                                .seed = static_cast<uint64_t>(o.seed),
+                                .split = o.split == "train" ? Split::train : Split::held_out,
+                                .form = o.chat ? in.form : PromptForm{}},
+                      .window = o.window,
+                      .max_kl = o.max_kl,
+                      .min_agreement = o.min_agreement,
+                      .json = o.json});
+}
+
 int run(const Options& o) {
   require_folder(o.model, "a model folder");
+  if (o.against) require_folder(*o.against, "a model folder");
+  require(o.against || (!o.max_kl && !o.min_agreement),
+          "--max-kl and --min-agreement need --against");
   const Inputs in = read_inputs(o);
+  if (o.against) return run_beside(o, in);
   const Tokenizer tokenizer = Tokenizer::load(o.model);
-  const auto model =
-      load_model(o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device)});
+  const auto model = load_model(
+      o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device), .mapped = true});
   install_signal_handlers();
   Results results;
   if (!in.levels.empty()) results.environments = run_environments(o, in, *model, tokenizer);

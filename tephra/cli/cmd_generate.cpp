@@ -225,8 +225,8 @@ int run(const Options& o) {
   const std::optional<Tokenizer> tokenizer = load_tokenizer(o);
   const std::string text = prompt_text(o);
   Output output(o, text, tokenizer);
-  const auto model =
-      load_model(o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device)});
+  const auto model = load_model(
+      o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device), .mapped = true});
   const std::vector<int32_t> prompt = prompt_tokens(o, text, tokenizer, model->tokens().vocab_size);
 
   GenerateOptions options;

@@ -11,11 +11,16 @@ Command bench_ops_command();
 Command bench_optimizer_command();
 Command bench_serve_command();
 Command bench_retrieve_command();
+Command bench_decode_command();
+Command bench_ops_command();
+Command bench_optimizer_command();
+Command bench_prefill_command();
 Command bench_tokenizer_command();
 Command bench_train_command();
 Command checkpoint_export_command();
 Command checkpoint_import_command();
 Command checkpoint_inspect_command();
+Command checkpoint_quantize_command();
 Command checkpoint_random_command();
 Command checkpoint_verify_command();
 Command data_classify_command();
@@ -66,6 +71,7 @@ std::vector<Command> all_commands() {
       grouped("Models", checkpoint_verify_command()),
       grouped("Models", checkpoint_import_command()),
       grouped("Models", checkpoint_export_command()),
+      grouped("Models", checkpoint_quantize_command()),
       grouped("Models", checkpoint_random_command()),
       grouped("Training", report_command()),
       grouped("Data", data_run_command()),
@@ -98,6 +104,9 @@ std::vector<Command> all_commands() {
       grouped("This machine", bench_memory_command()),
       grouped("This machine", bench_serve_command()),
       grouped("This machine", bench_retrieve_command()),
+      grouped("This machine", bench_train_command()),
+      grouped("This machine", bench_decode_command()),
+      grouped("This machine", bench_prefill_command()),
   };
 }
 

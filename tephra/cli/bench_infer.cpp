@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/cli/bench_infer.h"
+
+#include <algorithm>
+#include <set>
+
+#include "tephra/autograd/tape.h"
+#include "tephra/base/clock.h"
+#include "tephra/base/log.h"
+#include "tephra/base/progress.h"
+#include "tephra/base/signals.h"
+#include "tephra/core/rng.h"
+#include "tephra/core/trace.h"
+#include "tephra/device/machine.h"
+#include "tephra/infer/decoder.h"
+#include "tephra/models/checkpoint.h"
+
+namespace tephra {
+namespace {
+
+constexpr int64_t kChunk = 256;  // tokens of a prompt in one forward pass
+
+struct Loaded {
+  ModelFolder folder;
+  std::unique_ptr<Model> model;
+};
+
+Loaded load(const std::string& path, InferResult& result) {
+  const double start = steady_seconds();
+  Loaded loaded{open_model_folder(path), load_model(path, {.mapped = true})};
+  result.load_seconds = steady_seconds() - start;
+  for (const SafetensorsFile& file : TensorFolder::open(path).files()) {
+    result.file_bytes += static_cast<int64_t>(std::filesystem::file_size(file.path()));
+  }
+  return loaded;
+}
+
+std::vector<int32_t> random_ids(const Model& model, int64_t count, uint64_t stream) {
+  std::vector<int32_t> ids;
+  const auto usable = static_cast<uint64_t>(model.tokens().usable);
+  for (int64_t i = 0; i < count; ++i) {
+    ids.push_back(
+        static_cast<int32_t>(philox({1, stream, 0}, static_cast<uint64_t>(i))[0] % usable));
+  }
+  return ids;
+}
+
+// The likeliest token of each row.
+std::vector<int32_t> likeliest(const Model& model, const Tensor& logits) {
+  std::vector<int32_t> ids;
+  for (int64_t r = 0; r < logits.rows(); ++r) {
+    const float* row = logits.row<float>(r);
+    ids.push_back(static_cast<int32_t>(std::max_element(row, row + model.tokens().usable) - row));
+  }
+  return ids;
+}
+
+// Weights that one step reads: of experts those that were chosen, of an embedding that is no output
+// projection next to nothing.
+DecodeBytes weight_bytes(const Loaded& loaded, const Trace& trace) {
+  DecodeBytes bytes;
+  const auto specs = loaded.folder.kind->parameters(loaded.folder.config, loaded.folder.where);
+  const bool untied = std::any_of(specs.begin(), specs.end(), [](const ParameterSpec& s) {
+    return s.kind == ParameterKind::head;
+  });
+  for (const ParameterSpec& spec : specs) {
+    const Weight weight = loaded.model->parameters().weight(spec.name);
+    auto size = static_cast<double>(weight.bytes());
+    if (spec.kind == ParameterKind::embedding && untied) continue;
+    if (spec.kind == ParameterKind::experts) {
+      const std::string layer = spec.name.substr(0, spec.name.find(".mlp."));
+      const Tensor* chosen = trace.find("router." + layer.substr(layer.rfind('.') + 1) + ".expert");
+      TEPHRA_ASSERT(chosen != nullptr, "a layer of experts tells what it chose");
+      std::set<int32_t> distinct;
+      for (int64_t i = 0; i < chosen->numel(); ++i) distinct.insert(chosen->data<int32_t>()[i]);
+      distinct.erase(static_cast<int32_t>(spec.shape[0]));  // skipped
+      size *= static_cast<double>(distinct.size()) / static_cast<double>(spec.shape[0]);
+    }
+    (weight.is_packed() ? bytes.packed : bytes.other) += size;
+  }
+  return bytes;
+}
+
+double cache_bytes(const Model& model, int64_t length, int64_t batch) {
+  double bytes = 0;
+  for (const LayerStateSpec& layer : model.state_spec().layers) {
+    const int64_t keys = layer.window > 0 ? std::min(layer.window, length) : length;
+    bytes += static_cast<double>(keys * layer.kv_width * (layer.values_in_keys ? 1 : 2) * 4);
+  }
+  return bytes * static_cast<double>(batch);
+}
+
+double read_ceiling(double seconds) {
+  const Ceilings ceilings = measure_ceilings(seconds);
+  for (const StreamCeiling& s : ceilings.streams) {
+    if (s.mix == StreamMix{kMaxStreamReads, 0}) return s.gb_per_s * 1e9;
+  }
+  return 0;
+}
+
+void summarise(std::vector<double>& seconds, InferResult& result) {
+  std::sort(seconds.begin(), seconds.end());
+  result.best_seconds = seconds.front();
+  result.median_seconds = seconds[seconds.size() / 2];
+}
+
+// The prompt of every sequence, in chunks; the hidden states of the last pass.
+Tensor prefill(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts) {
+  Tensor h;
+  const auto length = static_cast<int64_t>(prompts[0].size());
+  for (int64_t at = 0; at < length; at += kChunk) {
+    std::vector<std::vector<int32_t>> part;
+    for (const auto& prompt : prompts) {
+      part.emplace_back(prompt.begin() + at, prompt.begin() + std::min(length, at + kChunk));
+    }
+    h = decoder.advance(part);
+  }
+  return h;
+}
+
+}  // namespace
+
+InferResult bench_decode(const InferBench& o) {
+  InferResult result;
+  result.load_average = load_average();
+  const Loaded loaded = load(o.model, result);
+  Model& model = *loaded.model;
+  const NoGrad no_grad;
+  Decoder decoder(model, o.batch, o.context + o.tokens + 2);
+  std::vector<std::vector<int32_t>> prompts;
+  for (int64_t i = 0; i < o.batch; ++i) {
+    prompts.push_back(random_ids(model, o.context, static_cast<uint64_t>(i)));
+  }
+  result.first_pass_seconds = seconds_of([&] { prefill(decoder, prompts); });
+  result.ceiling = read_ceiling(o.ceiling_seconds);
+
+  std::vector<std::vector<int32_t>> next(static_cast<size_t>(o.batch), {1});
+  std::vector<double> seconds;
+  double weights = 0;
+  DecodeBytes sum;
+  Progress progress("decoding", o.tokens, "tokens");
+  for (int64_t i = 0; i < o.tokens + 2; ++i) {  // the first two warm up
+    const Trace trace([](std::string_view name) { return name.ends_with(".expert"); });
+    Tensor logits;
+    const double s = seconds_of([&] { logits = model.logits(decoder.advance(next)); });
+    const std::vector<int32_t> chosen = likeliest(model, logits);
+    for (size_t b = 0; b < chosen.size(); ++b) next[b] = {chosen[b]};
+    if (i < 2) continue;
+    seconds.push_back(s);
+    const DecodeBytes bytes = weight_bytes(loaded, trace);
+    sum.packed += bytes.packed;
+    sum.other += bytes.other;
+    weights += 1;
+    progress.add();
+  }
+  summarise(seconds, result);
+  result.bytes = {sum.packed / weights, sum.other / weights,
+                  cache_bytes(model, o.context + o.tokens / 2, o.batch)};
+  result.ceiling = std::max(result.ceiling, read_ceiling(o.ceiling_seconds));
+  return result;
+}
+
+InferResult bench_prefill(const InferBench& o) {
+  InferResult result;
+  result.load_average = load_average();
+  const Loaded loaded = load(o.model, result);
+  Model& model = *loaded.model;
+  const NoGrad no_grad;
+  const std::vector<std::vector<int32_t>> prompt{random_ids(model, o.tokens, 0)};
+  const ModelFigures figures =
+      loaded.folder.kind->figures(loaded.folder.config, loaded.folder.where, o.tokens);
+  // The head is applied to the last token only; a prompt has the forward third of training's work.
+  const double head = 2.0 * static_cast<double>(model.tokens().vocab_size) *
+                      static_cast<double>(model.parameters()["model.norm.weight"].numel());
+  result.flops = figures.train_flops_per_token / 3 * static_cast<double>(o.tokens) -
+                 head * static_cast<double>(o.tokens - 1);
+  result.ceiling = measure_ceilings(o.ceiling_seconds).gemm_gflops * 1e9;
+  constexpr int kPasses = 4;
+  std::vector<double> seconds;
+  Progress progress("prefilling", kPasses, "passes");
+  for (int i = 0; i < kPasses; ++i) {
+    stop_if_interrupted();
+    Decoder decoder(model, 1, o.tokens);
+    const double s = seconds_of([&] {
+      const Tensor h = prefill(decoder, prompt);
+      model.logits(h.slice_rows(h.rows() - 1, h.rows()));
+    });
+    if (i == 0) result.first_pass_seconds = s;
+    if (i > 0) seconds.push_back(s);
+    progress.add();
+  }
+  summarise(seconds, result);
+  result.ceiling = std::max(result.ceiling, measure_ceilings(o.ceiling_seconds).gemm_gflops * 1e9);
+  return result;
+}
+
+}  // namespace tephra

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// tephra bench decode and tephra bench prefill.
+#include "tephra/base/log.h"
+#include "tephra/base/parallel.h"
+#include "tephra/base/text.h"
+#include "tephra/cli/bench_infer.h"
+#include "tephra/cli/command.h"
+#include "tephra/cli/output.h"
+#include "tephra/device/machine.h"
+
+namespace tephra {
+namespace {
+
+struct Options {
+  InferBench bench;
+  bool json = false;
+};
+
+void describe_shared(Flags& flags, Options& o) {
+  flags.add("--ceiling-seconds", o.bench.ceiling_seconds, "measuring the machine, before and after")
+      .range(0.01, 60);
+  flags.add("--json", o.json, "one JSON document on stdout");
+}
+
+void describe_decode(Flags& flags, Options& o) {
+  flags.add("--model DIR", o.bench.model, "model folder, quantised or not").required();
+  flags.add("--tokens", o.bench.tokens, "tokens to time").range(1, 1e6);
+  flags.add("--context", o.bench.context, "tokens in the cache before them").range(1, 1e9);
+  flags.add("--batch", o.bench.batch, "sequences side by side").range(1, 1024);
+  describe_shared(flags, o);
+  flags.example("tephra checkpoint random --config zaya1-8b --bits 8 --out /tmp/8bit");
+  flags.example("tephra bench decode --model /tmp/8bit");
+}
+
+void describe_prefill(Flags& flags, Options& o) {
+  o.bench.tokens = 512;
+  flags.add("--model DIR", o.bench.model, "model folder, quantised or not").required();
+  flags.add("--tokens", o.bench.tokens, "length of the prompt").range(1, 1e9);
+  describe_shared(flags, o);
+  flags.example("tephra bench prefill --model /tmp/8bit --tokens 1024");
+}
+
+Json shared_json(const Options& o, const InferResult& r) {
+  Json json;
+  json["version"] = TEPHRA_VERSION;
+  json["model"] = o.bench.model;
+  json["machine"]["cpu"] = this_machine().cpu;
+  json["machine"]["simd_target"] = simd_target();
+  json["machine"]["load_average"] = r.load_average;
+  json["threads"] = num_threads();
+  json["file_bytes"] = r.file_bytes;
+  json["load_seconds"] = r.load_seconds;
+  json["first_pass_seconds"] = r.first_pass_seconds;
+  return json;
+}
+
+void print_shared(const InferResult& r) {
+  print("{} threads, {}, load average {:.1f}", num_threads(), this_machine().cpu, r.load_average);
+  print("load        {:.3f} s for {} of files, mapped; first pass {:.2f} s", r.load_seconds,
+        human_bytes(r.file_bytes), r.first_pass_seconds);
+}
+
+void warn_when_busy(const InferResult& r) {
+  const int cores = this_machine().cores;
+  if (r.load_average > 0.5 * cores) {
+    log_warning("load average {:.1f} on {} cores: other work is running, the numbers are rough",
+                r.load_average, cores);
+  }
+}
+
+int run_decode(const Options& o) {
+  const InferResult r = bench_decode(o.bench);
+  warn_when_busy(r);
+  const auto batch = static_cast<double>(o.bench.batch);
+  const double best = r.bytes.all() / r.best_seconds, median = r.bytes.all() / r.median_seconds;
+  if (o.json) {
+    Json json = shared_json(o, r);
+    json["batch"] = o.bench.batch;
+    json["context"] = o.bench.context;
+    json["tokens_per_s"]["median"] = batch / r.median_seconds;
+    json["tokens_per_s"]["best"] = batch / r.best_seconds;
+    json["bytes_per_step"]["quantised"] = r.bytes.packed;
+    json["bytes_per_step"]["other_weights"] = r.bytes.other;
+    json["bytes_per_step"]["cache"] = r.bytes.cache;
+    json["gb_per_s"]["median"] = median / 1e9;
+    json["gb_per_s"]["best"] = best / 1e9;
+    json["read_ceiling_gb_per_s"] = r.ceiling / 1e9;
+    json["share"]["median"] = median / r.ceiling;
+    json["share"]["best"] = best / r.ceiling;
+    print_json(json);
+    return 0;
+  }
+  print_shared(r);
+  print("decode      {:.2f} tokens/s (best step {:.2f}), batch {}, context {}",
+        batch / r.median_seconds, batch / r.best_seconds, o.bench.batch, o.bench.context);
+  print("must read   {:.1f} MB a step: {:.1f} quantised, {:.1f} other weights, {:.1f} cache",
+        r.bytes.all() / 1e6, r.bytes.packed / 1e6, r.bytes.other / 1e6, r.bytes.cache / 1e6);
+  print(
+      "reads       {:.2f} GB/s (best {:.2f}); the memory gives {:.2f} GB/s to {} streams a thread",
+      median / 1e9, best / 1e9, r.ceiling / 1e9, kMaxStreamReads);
+  print("share       {:.1f} % (best {:.1f} %)", 100 * median / r.ceiling, 100 * best / r.ceiling);
+  return 0;
+}
+
+int run_prefill(const Options& o) {
+  const InferResult r = bench_prefill(o.bench);
+  warn_when_busy(r);
+  const auto tokens = static_cast<double>(o.bench.tokens);
+  const double best = r.flops / r.best_seconds, median = r.flops / r.median_seconds;
+  if (o.json) {
+    Json json = shared_json(o, r);
+    json["tokens"] = o.bench.tokens;
+    json["tokens_per_s"]["median"] = tokens / r.median_seconds;
+    json["tokens_per_s"]["best"] = tokens / r.best_seconds;
+    json["flops"] = r.flops;
+    json["gflops"]["median"] = median / 1e9;
+    json["gflops"]["best"] = best / 1e9;
+    json["sgemm_ceiling_gflops"] = r.ceiling / 1e9;
+    json["share"]["median"] = median / r.ceiling;
+    json["share"]["best"] = best / r.ceiling;
+    print_json(json);
+    return 0;
+  }
+  print_shared(r);
+  print("prefill     {:.1f} tokens/s (best {:.1f}), {} tokens", tokens / r.median_seconds,
+        tokens / r.best_seconds, o.bench.tokens);
+  print("must do     {:.2f} GFLOP a token", r.flops / tokens / 1e9);
+  print("does        {:.1f} GFLOP/s (best {:.1f}); float sgemm does {:.1f}", median / 1e9,
+        best / 1e9, r.ceiling / 1e9);
+  print("share       {:.1f} % (best {:.1f} %)", 100 * median / r.ceiling, 100 * best / r.ceiling);
+  return 0;
+}
+
+}  // namespace
+
+Command bench_decode_command() {
+  return command<Options>("bench decode", "tokens/s beside what the memory can read",
+                          describe_decode, run_decode);
+}
+
+Command bench_prefill_command() {
+  return command<Options>("bench prefill", "a prompt's speed beside the float matrix product's",
+                          describe_prefill, run_prefill);
+}
+
+}  // namespace tephra
