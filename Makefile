@@ -14,7 +14,7 @@ TSAN_OPS = *AnyNumberOfThreads*
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test quickstart bench check check-format check-layers check-lint \
-  check-debug check-tsan check-gpu check-fuzz fuzz build-fuzz format install dist
+  check-debug check-tsan check-gpu check-aarch64 check-fuzz fuzz build-fuzz format install dist
 
 help:  ## this list
 	@echo "tephra $(VERSION). Times are for two cores and a cold compiler cache."
@@ -41,7 +41,7 @@ bench: build  ## build, then time every op beside the ceilings of this machine (
 	@echo "bench: every op and the ceilings measured in the same run; leave the machine alone"
 	@build/release/tephra bench ops
 
-check: check-format check-layers check-gpu check-lint check-fuzz check-debug check-tsan  ## format, lint, layers, sanitizers (most of an hour cold)
+check: check-format check-layers check-gpu check-aarch64 check-lint check-fuzz check-debug check-tsan  ## format, lint, layers, sanitizers (most of an hour cold)
 	@echo "check: all passed"
 
 check-format:
@@ -60,6 +60,11 @@ check-gpu:
 	@$(MAKE) --no-print-directory build
 	@cmake --preset hip > /dev/null
 	@cmake --build --preset hip -j $(JOBS) --target tephra
+
+check-aarch64:
+	@tools/setup.sh build && tools/setup.sh check
+	@echo "check: inference kernels compile for aarch64"
+	@tools/check_aarch64.sh
 
 check-lint:
 	@tools/setup.sh build && tools/setup.sh check
