@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward attention: a piece of work is a block of queries and one KV head. It walks the keys tile
 // by tile and keeps, for each query and head, the maximum score, the sum of exp(score - maximum)
-// and the sum of values so weighted.
+// and the sum of values so weighted. Single queries on keys of their own are
+// attention_decode_cpu.cpp's.
 #include "tephra/ops/attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -12,6 +13,7 @@
 #include <cmath>
 
 #include "tephra/base/parallel.h"
+#include "tephra/ops/attention_decode.h"
 #include "tephra/ops/attention_group-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -64,15 +66,15 @@ class ForwardBlock {
  public:
   using Acc = acc_t<T>;
 
-  ForwardBlock(const Attention& a, const AttentionTile& block, int64_t kv_head, bool decode_step)
+  ForwardBlock(const Attention& a, const AttentionTile& block, int64_t kv_head)
       : a_(a),
         block_(block),
         kv_head_(kv_head),
         dim_(a.head_dim),
         value_dim_(a.value_dim()),
-        group_{a.q.cols() / a.k.cols(), dim_, block.row, block.row_end - block.row, decode_step},
+        group_{a.q.cols() / a.k.cols(), dim_, block.row, block.row_end - block.row, false},
         values_(group_.with_dim(value_dim_)),
-        product_rows_(decode_step ? group_.rows() : std::max(group_.rows(), kLeastRows)),
+        product_rows_(std::max(group_.rows(), kLeastRows)),
         states_(static_cast<size_t>(group_.heads * group_.tokens)) {}
 
   void run() {
@@ -160,14 +162,19 @@ class ForwardBlock {
 };
 
 void forward(const Attention& a) {
-  const std::vector<AttentionTile> blocks = query_blocks(a.ranges, kRows);
+  const std::vector<AttentionTile> all = query_blocks(a.ranges, kRows);
+  std::vector<AttentionTile> steps, blocks;
+  for (size_t b = 0; b < all.size(); ++b) {
+    (is_decode_step(all, b) ? steps : blocks).push_back(all[b]);
+  }
+  if (!steps.empty()) decode_attention(a, steps);
   const int64_t kv_heads = a.kv_heads();
   const int64_t pieces = static_cast<int64_t>(blocks.size()) * kv_heads;
   visit_float(a.q.dtype(), [&]<class T>() {
     parallel_for(pieces, 1, [&](int64_t piece, int64_t) {
       // From the end: in the causal case the largest blocks, so that small ones fill the gaps.
       const auto b = static_cast<size_t>((pieces - 1 - piece) / kv_heads);
-      ForwardBlock<T>(a, blocks[b], piece % kv_heads, is_decode_step(blocks, b)).run();
+      ForwardBlock<T>(a, blocks[b], piece % kv_heads).run();
     });
   });
 }

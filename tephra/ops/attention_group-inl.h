@@ -106,7 +106,7 @@ Matrix<const acc_t<T>> key_operand(const Tensor& x, const KeyRanges& ranges, int
 
 // The query heads that share one KV head, over some tokens: `count` matrices of `rows` rows. Heads
 // lie side by side in a token's row, so a single token's heads are one matrix as they are
-// (`stacked`), and a decode step reads each key once for all of them.
+// (`stacked`), and each key is read once for all of them.
 struct Group {
   int64_t heads, head_dim;
   int64_t first_row, tokens;
