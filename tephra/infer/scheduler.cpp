@@ -2,6 +2,7 @@
 #include "tephra/infer/scheduler.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "tephra/autograd/tape.h"
 #include "tephra/base/clock.h"
@@ -277,15 +278,14 @@ void Scheduler::decode_pass() {
     p = std::find_if(running_.begin(), running_.end(),
                      [&](const Sequence& s) { return after != 0 && s.id >= after; });
   }
-  const size_t most = options_.throughput ? places.size() : static_cast<size_t>(kManyRows - 1);
-  for (size_t i = 0; i < places.size(); i += most) {
-    decode_some(std::span(places).subspan(i, std::min(most, places.size() - i)));
-  }
+  if (!places.empty()) decode(places);
 }
 
 // One more token for each of these, all in one class of kernels.
-void Scheduler::decode_some(std::span<const Place> places) {
+void Scheduler::decode(std::span<const Place> places) {
   const int64_t least_rows = options_.throughput ? kManyRows : 1;
+  std::optional<cpu::FewRowsScope> few;
+  if (!options_.throughput) few.emplace();
   std::vector<std::vector<int32_t>> tokens;
   for (const Place p : places) {
     tokens.push_back({p->said[static_cast<size_t>(p->fed - p->prompt_size())]});

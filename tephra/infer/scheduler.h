@@ -65,7 +65,7 @@ class Scheduler {
   bool grow(Place p);  // a block for its next token; false: it was put aside itself
   void preempt(Place p);
   void remember_block(Sequence& s);
-  void decode_some(std::span<const Place> places);
+  void decode(std::span<const Place> places);
   // At least `least_rows` rows are computed, so that the class of kernels is known.
   Tensor run(std::span<const Place> places, const std::vector<std::vector<int32_t>>& tokens,
              int64_t least_rows);

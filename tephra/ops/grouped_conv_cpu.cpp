@@ -90,6 +90,7 @@ template <class T>
 void forward(const GroupedConv& k) {
   const Sizes s(k.weight);
   const SegmentRows<T> line(k.segments, k.u, k.left, k.u.cols());
+  const cpu::RowClass rows = cpu::row_class(k.u.rows());
   for_each_tile(k.u.rows(), s.groups, [&](int64_t group, int64_t begin, int64_t end) {
     thread_local cpu::Scratch<T> buffer;
     T* x = buffer.get(kTile * s.gathered());
@@ -98,7 +99,7 @@ void forward(const GroupedConv& k) {
     cpu::gemm_serial(cpu::Gemm<T, T>{end - begin, s.width, s.gathered(), x, s.gathered(), false,
                                      k.weight.data<T>() + first * s.gathered(), s.gathered(), true,
                                      k.y.row<T>(begin) + first, k.y.row_stride(), false,
-                                     k.bias.data<T>() + first, k.u.rows() >= cpu::kDecodeRows});
+                                     k.bias.data<T>() + first, rows});
   });
 }
 

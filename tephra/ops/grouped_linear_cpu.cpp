@@ -48,7 +48,7 @@ void forward(const GroupedLinear& k) {
             .transpose_b = true,
             .c = k.y.row<T>(rows.begin),
             .ldc = k.y.row_stride(),
-            .of_large_batch = k.x.rows() >= cpu::kDecodeRows};
+            .rows = cpu::row_class(k.x.rows())};
   });
 }
 

@@ -89,7 +89,7 @@ void copy_rest(const AbsorbQueries& k) {
 
 void AbsorbQueries::on_cpu() const {
   visit_float(q.dtype(), [&]<class T>() {
-    if (q.rows() < cpu::kDecodeRows) {
+    if (cpu::row_class(q.rows()) == cpu::RowClass::few) {
       HWY_DYNAMIC_DISPATCH(absorb_few)(*this);
     } else {
       absorb_many<T>(*this);

@@ -130,13 +130,13 @@ TEST(Gemm, GivesTheSameBitsOnAnyNumberOfThreads) {
 // Rows [first, first + m) of x W^T, computed on their own.
 template <class In, class Out>
 std::vector<Out> rows_alone(const Product<In, Out>& whole, int64_t first, int64_t m,
-                            bool of_large_batch = false) {
+                            RowClass rows = RowClass::by_count) {
   Gemm<In, Out> g = whole.g;
   std::vector<Out> c(static_cast<size_t>(m * g.n));
   g.a += first * g.lda;
   g.m = m;
   g.c = c.data();
-  g.of_large_batch = of_large_batch;
+  g.rows = rows;
   gemm(g);
   return c;
 }
@@ -148,7 +148,7 @@ void expect_rows_do_not_depend_on_their_neighbours() {
     gemm(large.g);
     for (const int64_t m : {1, 3, 16, 17, 31, 257, 513, 528}) {
       const int64_t first = (529 - m) / 2;
-      const std::vector<Out> alone = rows_alone(large, first, m, true);
+      const std::vector<Out> alone = rows_alone(large, first, m, RowClass::many);
       EXPECT_EQ(std::memcmp(alone.data(), large.c.data() + first * n, alone.size() * sizeof(Out)),
                 0)
           << m << " rows of many, n " << n;
@@ -167,6 +167,29 @@ TEST(Gemm, ARowDoesNotDependOnItsNeighbours) {
   expect_rows_do_not_depend_on_their_neighbours<double, double>();
   expect_rows_do_not_depend_on_their_neighbours<float, float>();
   expect_rows_do_not_depend_on_their_neighbours<bf16, bf16>();
+}
+
+template <class In, class Out>
+void expect_any_number_of_rows_in_the_class_for_few() {
+  Product<In, Out> large(67, 70, 2000, false, true);
+  {
+    const FewRowsScope scope;
+    gemm(large.g);
+  }
+  for (const int64_t m : {1, 3, 15}) {
+    const std::vector<Out> alone = rows_alone(large, 67 - m, m);
+    EXPECT_EQ(std::memcmp(alone.data(), large.c.data() + (67 - m) * 70, alone.size() * sizeof(Out)),
+              0)
+        << m << " rows";
+  }
+}
+
+TEST(Gemm, ManyRowsCanBeOfTheClassForFew) {
+  expect_any_number_of_rows_in_the_class_for_few<float, float>();
+  expect_any_number_of_rows_in_the_class_for_few<bf16, float>();
+  EXPECT_EQ(row_class(64), RowClass::many);
+  const FewRowsScope scope;
+  EXPECT_EQ(row_class(64), RowClass::few);
 }
 
 TEST(Gemm, TheLastRowIsNotATileOfItsOwn) {

@@ -17,6 +17,8 @@
 namespace tephra::cpu {
 namespace {
 
+thread_local bool all_rows_are_few = false;
+
 // oneDNN threads with OpenMP; the setting is per calling thread.
 void use_one_library_thread() {
   thread_local const bool once = (omp_set_num_threads(1), use_signal_stack(), true);
@@ -44,13 +46,20 @@ void padded_product(const Gemm<float, float>& g) {
 
 template <class In, class Out, class W>
 bool few_rows(const Gemm<In, Out, W>& g) {
-  return g.m < kDecodeRows && !g.transpose_a && g.transpose_b;
+  if (g.transpose_a || !g.transpose_b) return false;
+  return g.rows == RowClass::few || (g.rows == RowClass::by_count && g.m < kDecodeRows);
+}
+
+// Few rows of a batch of many.
+bool padded_rows(const Gemm<float, float>& g) {
+  return g.rows == RowClass::many && g.m < kDecodeRows && !g.transpose_a && g.transpose_b;
 }
 
 void product(const Gemm<double, double>& g) { gemm_f64(g); }
 
 void product(const Gemm<float, float>& g) {
-  if (few_rows(g)) return g.of_large_batch ? padded_product(g) : dot_rows(g);
+  if (few_rows(g)) return dot_rows(g);
+  if (padded_rows(g)) return padded_product(g);
   library_product(g);
   if (g.bias != nullptr) add_bias(g);
 }
@@ -59,7 +68,7 @@ void product(const Gemm<float, float>& g) {
 // rounded once.
 template <class Out>
 void product(const Gemm<bf16, Out>& g) {
-  if (few_rows(g) && !g.of_large_batch) return dot_rows(g);
+  if (few_rows(g)) return dot_rows(g);
   constexpr int64_t kStretch = 2048;  // keeps the widened tile near the cache, whatever K is
   thread_local Scratch<float> wide_a, wide_b, tile;
   float* sums = tile.get(g.m * g.n);
@@ -74,7 +83,7 @@ void product(const Gemm<bf16, Out>& g) {
     widen(g.b + (g.transpose_b ? p : p * g.ldb), g.ldb, g.transpose_b ? g.n : k, b_cols, b);
     product(Gemm<float, float>{g.m, g.n, k, a, a_cols, g.transpose_a, b, b_cols, g.transpose_b,
                                sums, g.n, /*accumulate=*/p > 0,
-                               /*bias=*/nullptr, g.of_large_batch});
+                               /*bias=*/nullptr, g.rows});
   }
   write_sums(sums, g);
 }
@@ -82,12 +91,12 @@ void product(const Gemm<bf16, Out>& g) {
 // The tile's weights are widened, then all is as if they had been float.
 void product(const Gemm<float, float, bf16>& g) {
   TEPHRA_ASSERT(g.transpose_b && !g.transpose_a, "weights in bf16 are for x W^T");
-  if (few_rows(g) && !g.of_large_batch) return dot_rows(g);
+  if (few_rows(g)) return dot_rows(g);
   thread_local Scratch<float> wide;
   float* b = wide.get(g.n * g.k);
   widen(g.b, g.ldb, g.n, g.k, b);
   product(Gemm<float, float>{g.m, g.n, g.k, g.a, g.lda, false, b, g.k, true, g.c, g.ldc,
-                             g.accumulate, g.bias, g.of_large_batch});
+                             g.accumulate, g.bias, g.rows});
 }
 
 // Nearly equal pieces of at most `largest` (and then some), none of them a sliver: oneDNN computes
@@ -118,7 +127,7 @@ struct Tiles {
 // dot products only need enough work to be worth a thread.
 template <class In, class Out, class W>
 int64_t tile_columns(const Gemm<In, Out, W>& g) {
-  if (!few_rows(g) || g.of_large_batch) return 512;
+  if (!few_rows(g)) return 512;
   return std::max<int64_t>(16, (1 << 16) / std::max<int64_t>(1, g.k));
 }
 
@@ -167,9 +176,20 @@ void gemm_serial(const Gemm<In, Out, W>& g) {
   }
 }
 
+FewRowsScope::FewRowsScope() : before_(all_rows_are_few) { all_rows_are_few = true; }
+FewRowsScope::~FewRowsScope() { all_rows_are_few = before_; }
+
+RowClass row_class(int64_t rows) {
+  return all_rows_are_few || rows < kDecodeRows ? RowClass::few : RowClass::many;
+}
+
 template <class In, class Out, class W>
-void gemm(std::span<const Gemm<In, Out, W>> products) {
-  const std::vector<Tiles> tiles = cut_all(products);
+void gemm(std::span<const Gemm<In, Out, W>> given) {
+  std::vector<Gemm<In, Out, W>> products(given.begin(), given.end());
+  for (auto& g : products) {
+    if (g.rows == RowClass::by_count) g.rows = row_class(g.m);
+  }
+  const std::vector<Tiles> tiles = cut_all(std::span<const Gemm<In, Out, W>>(products));
   std::vector<int64_t> first{0};  // tile of each product
   for (const Tiles& t : tiles) first.push_back(first.back() + t.count());
   parallel_for(first.back(), 1, [&](int64_t at, int64_t) {

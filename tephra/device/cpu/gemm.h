@@ -4,8 +4,8 @@
 // oracle's type); bf16 operands are widened to float tile by tile and results rounded once.
 //
 // Products x W^T have two classes of kernels. Within one, a row's bits do not depend on the other
-// rows: fewer than kDecodeRows rows are dot products of our own that read each weight once, more go
-// to oneDNN, with columns cut by (n, k) alone.
+// rows: few rows are dot products of our own that read each weight once, many go to oneDNN, with
+// columns cut by (n, k) alone. Unless somebody says otherwise, many are kDecodeRows or more.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,24 @@
 namespace tephra::cpu {
 
 inline constexpr int64_t kDecodeRows = 16;  // the fewest rows of the oneDNN class
+
+enum class RowClass { by_count, few, many };
+
+// While one lives, all products of its thread are of the class for few rows, however many they
+// have: steps of decoding side by side, which read the weights once for all of them.
+class FewRowsScope {
+ public:
+  FewRowsScope();
+  ~FewRowsScope();
+  FewRowsScope(const FewRowsScope&) = delete;
+  FewRowsScope& operator=(const FewRowsScope&) = delete;
+
+ private:
+  bool before_;
+};
+
+// The class of a batch of so many rows, few or many, as the calling thread computes it.
+RowClass row_class(int64_t rows);
 
 // C[m, n] = op(A) op(B) + bias + (accumulate ? C : 0), row-major; lda, ldb, ldc are row strides of
 // the matrices as stored (before the transpose).
@@ -32,9 +50,8 @@ struct Gemm {
   int64_t ldc;
   bool accumulate = false;
   const In* bias = nullptr;  // [n], added to every row
-  // These are some rows of a batch of at least kDecodeRows: x W^T stays in the class of the batch
-  // however few they are.
-  bool of_large_batch = false;
+  // Of x W^T. Some rows of a batch stay in its class, however few they are.
+  RowClass rows = RowClass::by_count;
 };
 
 // On all threads. (double, double), (float, float), (bf16, bf16) and (bf16, float); and (float,
