@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "tephra/device/cpu/simd-inl.h"
 
@@ -32,7 +33,7 @@ constexpr int kVectors = static_cast<int>(kPanelRows) / kLanes;  // of a panel
 constexpr int kSteps = static_cast<int>(kGroupColumns) / 4;      // of four columns, in a group
 
 // Where in the 8 bytes of four activations their parts lie, four codes of each lane ready to be
-// multiplied, and a sum that may still be in parts.
+// multiplied, a sum that may still be in parts, and the four activations in every lane.
 #if HWY_TARGET == HWY_AVX3_DL
 
 constexpr bool kSplitBytes = true;
@@ -48,9 +49,15 @@ HWY_INLINE VecI add_bytes(VecI sum, VecI codes, VecI x) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(codes.raw), "v"(x.raw));
   return sum;
 }
-HWY_INLINE void add(Sum& sum, Codes c, const int32_t* x) {
-  sum.high = add_bytes(sum.high, c.all, hn::Set(TagI(), x[0]));
-  sum.low = add_bytes(sum.low, c.all, hn::Set(TagI(), x[1]));
+struct Factors {
+  VecI high, low;
+};
+HWY_INLINE Factors factors(const int32_t* x) {
+  return {hn::Set(TagI(), x[0]), hn::Set(TagI(), x[1])};
+}
+HWY_INLINE void add(Sum& sum, const Codes& c, const Factors& x) {
+  sum.high = add_bytes(sum.high, c.all, x.high);
+  sum.low = add_bytes(sum.low, c.all, x.low);
 }
 HWY_INLINE VecI total(const Sum& sum) { return hn::Add(hn::ShiftLeft<8>(sum.high), sum.low); }
 
@@ -68,14 +75,20 @@ HWY_INLINE Codes ready(VecI codes) {
   return {hn::And(codes, mask), hn::And(hn::ShiftRight<8>(codes), mask)};
 }
 HWY_INLINE Sum start(int32_t offset) { return {hn::Set(TagI(), offset)}; }
-HWY_INLINE VecI add_pairs(VecI sum, VecI codes, int32_t x) {
+HWY_INLINE VecI add_pairs(VecI sum, VecI codes, VecI x) {
   const hn::Repartition<int16_t, TagI> d16;
   VecI unused = hn::Zero(TagI());  // on x86 the pairs of a lane stay in it
-  return hn::ReorderWidenMulAccumulate(TagI(), hn::BitCast(d16, codes),
-                                       hn::BitCast(d16, hn::Set(TagI(), x)), sum, unused);
+  return hn::ReorderWidenMulAccumulate(TagI(), hn::BitCast(d16, codes), hn::BitCast(d16, x), sum,
+                                       unused);
 }
-HWY_INLINE void add(Sum& sum, Codes c, const int32_t* x) {
-  sum.all = add_pairs(add_pairs(sum.all, c.even, x[0]), c.odd, x[1]);
+struct Factors {
+  VecI even, odd;
+};
+HWY_INLINE Factors factors(const int32_t* x) {
+  return {hn::Set(TagI(), x[0]), hn::Set(TagI(), x[1])};
+}
+HWY_INLINE void add(Sum& sum, const Codes& c, const Factors& x) {
+  sum.all = add_pairs(add_pairs(sum.all, c.even, x.even), c.odd, x.odd);
 }
 HWY_INLINE VecI total(const Sum& sum) { return sum.all; }
 
@@ -94,12 +107,16 @@ HWY_INLINE Codes ready(VecI codes) {
            hn::And(hn::ShiftRight<16>(codes), mask), hn::And(hn::ShiftRight<24>(codes), mask)}};
 }
 HWY_INLINE Sum start(int32_t offset) { return {hn::Set(TagI(), offset)}; }
-HWY_INLINE void add(Sum& sum, const Codes& c, const int32_t* x) {
-  const int32_t columns[4] = {static_cast<int16_t>(x[0]), static_cast<int16_t>(x[1]), x[0] >> 16,
-                              x[1] >> 16};
-  for (int i = 0; i < 4; ++i) {
-    sum.all = hn::Add(sum.all, hn::Mul(c.column[i], hn::Set(TagI(), columns[i])));
-  }
+struct Factors {
+  VecI column[4];
+};
+HWY_INLINE Factors factors(const int32_t* x) {
+  const TagI di;
+  return {{hn::Set(di, static_cast<int16_t>(x[0])), hn::Set(di, static_cast<int16_t>(x[1])),
+           hn::Set(di, x[0] >> 16), hn::Set(di, x[1] >> 16)}};
+}
+HWY_INLINE void add(Sum& sum, const Codes& c, const Factors& x) {
+  for (int i = 0; i < 4; ++i) sum.all = hn::Add(sum.all, hn::Mul(c.column[i], x.column[i]));
 }
 HWY_INLINE VecI total(const Sum& sum) { return sum.all; }
 
@@ -166,39 +183,32 @@ void quantise_row_of(const float* x, int64_t k, const QuantisedRows& to, int64_t
   }
 }
 
-// Calls f(step, codes) for the four columns of each step of a vector of codes.
-template <class F>
-HWY_INLINE void for_codes(PackedFormat format, const std::byte* codes, int vector, F&& f) {
+// The codes of four columns, for the lanes of one vector of a panel: those of step 2 pair + kHalf.
+template <PackedFormat kFormat, int kHalf>
+HWY_INLINE Codes codes_at(const std::byte* group, int pair, int vector, hn::Vec<TagB> table) {
   const TagB db;
   const TagI di;
-  const auto load_at = [&](int step) HWY_ATTR {
-    const std::byte* at = codes + (step * kVectors + vector) * kLanes * 4;
-    return hn::BitCast(di, hn::LoadU(db, reinterpret_cast<const uint8_t*>(at)));
-  };
-  if (format == PackedFormat::q8) {
-    for (int step = 0; step < kSteps; ++step) f(step, ready(load_at(step)));
-    return;
-  }
-  HWY_ALIGN static constexpr std::array<uint8_t, 16> kTable = kCodes4;
-  const auto table = hn::LoadDup128(db, kTable.data());
-  const auto mask = hn::Set(db, uint8_t{15});
-  const auto look_up = [&](VecI indices) HWY_ATTR {
-    return ready(
-        hn::BitCast(di, hn::TableLookupBytes(table, hn::And(hn::BitCast(db, indices), mask))));
-  };
-  for (int pair = 0; pair < kSteps / 2; ++pair) {
-    const VecI both = load_at(pair);
-    f(2 * pair, look_up(both));
-    f(2 * pair + 1, look_up(hn::ShiftRight<4>(both)));
+  const int block = kFormat == PackedFormat::q8 ? 2 * pair + kHalf : pair;
+  const std::byte* at = group + (block * kVectors + vector) * kLanes * 4;
+  const VecI all = hn::BitCast(di, hn::LoadU(db, reinterpret_cast<const uint8_t*>(at)));
+  if constexpr (kFormat == PackedFormat::q8) {
+    return ready(all);
+  } else {
+    const VecI indices = kHalf == 0 ? all : hn::ShiftRight<4>(all);
+    const auto low = hn::And(hn::BitCast(db, indices), hn::Set(db, uint8_t{15}));
+    return ready(hn::BitCast(di, hn::TableLookupBytes(table, low)));
   }
 }
 
-// kRows rows of x by kPanels panels: independent streams of weights, read side by side.
+// kRows rows of x by kPanels panels: independent streams of weights, read side by side, and each
+// activation put into a register once for all of them.
 template <PackedFormat kFormat, int kRows, int kPanels>
 HWY_INLINE void block(const PackedTile& t, int64_t panel, int64_t row) {
   const TagF df;
   const PackedLayout& layout = t.product.weight.layout;
   const int64_t groups = layout.groups();
+  HWY_ALIGN static constexpr std::array<uint8_t, 16> kTable = kCodes4;
+  const auto table = hn::LoadDup128(TagB(), kTable.data());
   constexpr int kSums = kPanels * kVectors;
   VecF sums[kRows][kSums];
   for (auto& of_row : sums) {
@@ -211,17 +221,26 @@ HWY_INLINE void block(const PackedTile& t, int64_t panel, int64_t row) {
     const int64_t at = row * groups + g;
     Sum exact[kRows][kSums];
     for (int r = 0; r < kRows; ++r) {
-      const int32_t offset = t.x.offsets[at + r * groups];
-      for (auto& sum : exact[r]) sum = start(offset);
+      for (auto& sum : exact[r]) sum = start(t.x.offsets[at + r * groups]);
+    }
+    for (int pair = 0; pair < kSteps / 2; ++pair) {
+      const auto add_half = [&]<int kHalf>(std::integral_constant<int, kHalf>) HWY_ATTR {
+        Codes codes[kSums];
+        for (int s = 0; s < kSums; ++s) {
+          const std::byte* group =
+              panels[s / kVectors] + layout.scale_bytes() + g * layout.group_bytes();
+          codes[s] = codes_at<kFormat, kHalf>(group, pair, s % kVectors, table);
+        }
+        for (int r = 0; r < kRows; ++r) {
+          const int64_t step = (at + r * groups) * kSteps + 2 * pair + kHalf;
+          const Factors x = factors(t.x.values + 2 * step);
+          for (int s = 0; s < kSums; ++s) add(exact[r][s], codes[s], x);
+        }
+      };
+      add_half(std::integral_constant<int, 0>());
+      add_half(std::integral_constant<int, 1>());
     }
     for (int s = 0; s < kSums; ++s) {
-      const std::byte* codes =
-          panels[s / kVectors] + layout.scale_bytes() + g * layout.group_bytes();
-      for_codes(kFormat, codes, s % kVectors, [&](int step, const Codes& c) HWY_ATTR {
-        for (int r = 0; r < kRows; ++r) {
-          add(exact[r][s], c, t.x.values + (at + r * groups) * 2 * kSteps + 2 * step);
-        }
-      });
       const auto* scales = reinterpret_cast<const bf16*>(panels[s / kVectors]) + g * kPanelRows;
       const VecF scale = load(scales + s % kVectors * kLanes);
       for (int r = 0; r < kRows; ++r) {
