@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 
 namespace tephra {
@@ -84,6 +85,55 @@ TEST(Sampler, NamesTheSettingThatMakesNoSense) {
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(), "top-p: expected a share in (0, 1], got 1.5");
   }
+}
+
+TEST(Sampler, PenalisesWhatWasSaidAndWhatIsInThePrompt) {
+  TokenCounts counts;
+  counts.add_prompt(std::vector<int32_t>{0, 1});
+  counts.add_said(1);
+  counts.add_said(2);
+  counts.add_said(2);
+  counts.add_said(9);  // beyond the vocabulary: nothing to change
+  std::vector<float> logits = {2, -2, 4, 1};
+  adjust_logits(logits, {.repetition = 2, .frequency = 0.25, .presence = 0.5}, counts);
+  // Repetition for all four, then presence once and frequency for each time it was said.
+  EXPECT_EQ(logits, (std::vector<float>{1, -4 - 0.5f - 0.25f, 2 - 0.5f - 0.5f, 1}));
+  logits = {2, -2, 4, 1};
+  adjust_logits(logits, {}, counts);
+  EXPECT_EQ(logits, (std::vector<float>{2, -2, 4, 1}));
+}
+
+TEST(Sampler, AddsTheBiasOfATokenAndBansByAnInfiniteOne) {
+  std::vector<float> logits = {1, 2, 3};
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  adjust_logits(logits, {.bias = {{0, 5.0}, {2, kNever}, {7, 1.0}}}, {});
+  EXPECT_EQ(sample(logits, 3, {}, 0, 0), 0);
+  for (const auto& [id, share] : shares(logits, {.temperature = 10})) EXPECT_NE(id, 2);
+}
+
+TEST(Sampler, MasksAllButTheAllowed) {
+  std::vector<float> logits(70, 1.0f);
+  logits[3] = 9;
+  const std::vector<uint64_t> allowed = {uint64_t{1} << 5, uint64_t{1} << (65 - 64)};
+  mask_logits(logits, allowed);
+  for (const auto& [id, share] : shares(logits, {.temperature = 1})) {
+    EXPECT_TRUE(id == 5 || id == 65) << id;
+  }
+  mask_logits(logits, std::span(allowed).first(1));  // ids beyond the bits are impossible, too
+  EXPECT_EQ(sample(logits, 70, {}, 0, 0), 5);
+}
+
+TEST(Sampler, GivesLogprobsOfTheUsableTokensInOrder) {
+  std::vector<float> logits = kLogits;
+  logits.push_back(50);  // padding: not usable
+  const Logprobs l = logprobs(logits, 4, 2, 3);
+  EXPECT_NEAR(l.chosen, std::log(0.15), 1e-6);
+  ASSERT_EQ(l.top.size(), 3u);
+  EXPECT_EQ(l.top[0].first, 0);
+  EXPECT_EQ(l.top[2].first, 2);
+  EXPECT_NEAR(l.top[1].second, std::log(0.25), 1e-6);
+  EXPECT_EQ(logprobs(logits, 4, 2, 100).top.size(), 4u);
+  EXPECT_TRUE(logprobs(logits, 4, 2, 0).top.empty());
 }
 
 TEST(Sampler, RefusesABrokenModel) {

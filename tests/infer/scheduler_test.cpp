@@ -40,6 +40,23 @@ std::vector<int32_t> prompt_of(size_t i) {
   return prompt;
 }
 
+// Odd and even ids by turns.
+class ParityFilter : public TokenFilter {
+ public:
+  std::span<const uint64_t> allowed() override {
+    bits_.assign(2, odd_ ? 0xaaaa'aaaa'aaaa'aaaa : 0x5555'5555'5555'5555);
+    return bits_;
+  }
+  void accept(int32_t id) override {
+    EXPECT_EQ(id % 2 == 1, odd_);
+    odd_ = !odd_;
+  }
+
+ private:
+  bool odd_ = true;
+  std::vector<uint64_t> bits_;
+};
+
 EngineRequest request_of(size_t i, Answer& answer) {
   EngineRequest r;
   r.prompt = prompt_of(i);
@@ -50,6 +67,12 @@ EngineRequest request_of(size_t i, Answer& answer) {
   r.sampling.seed = 5;
   if (i % 5 == 1) r.sampling.repetition = 1.3;
   if (i % 5 == 2) r.sampling.frequency = 0.4;
+  if (i % 5 == 3) r.sampling.bias = {{7, 2.5}, {11, -100.0}};
+  if (i % 5 == 4) r.filter = std::make_unique<ParityFilter>();
+  if (i % 7 == 3) r.sampling.presence = 0.3;
+  if (i % 7 == 4) r.sampling.top_p = 0.9;
+  if (i % 7 == 5) r.sampling.top_k = 20;
+  if (i % 7 == 6) r.sampling.min_p = 0.02;
   r.top_logprobs = 0;
   r.stop_at_eos = false;
   r.on_token = [&answer](const EngineToken& token) {
