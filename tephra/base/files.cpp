@@ -122,6 +122,12 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::prefer_large_pages() const {
+#ifdef MADV_HUGEPAGE
+  if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), size_, MADV_HUGEPAGE);
+#endif
+}
+
 void MappedFile::release(std::span<const std::byte> bytes) const {
   // Whole pages only: the ones at the edges may hold a neighbour that is still in use.
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));

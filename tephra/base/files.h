@@ -28,6 +28,10 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const Path& path() const { return path_; }
 
+  // For a file of which most is read, again and again: where the system has large pages of files,
+  // it reads and maps this one by them.
+  void prefer_large_pages() const;
+
   // Lets go of the memory that holds these bytes; reading them again reads the file again.
   void release(std::span<const std::byte> bytes) const;
 

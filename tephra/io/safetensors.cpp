@@ -143,6 +143,7 @@ SafetensorsFile SafetensorsFile::open(const Path& path) {
                    });
   checker.cover(result.entries_);
   for (size_t i = 0; i < result.entries_.size(); ++i) result.index_[result.entries_[i].name] = i;
+  result.file_->prefer_large_pages();
   return result;
 }
 
