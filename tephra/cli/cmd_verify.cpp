@@ -6,7 +6,8 @@
 #include "tephra/base/json.h"
 #include "tephra/base/log.h"
 #include "tephra/cli/command.h"
-#include "tephra/infer/verify.h"
+#include "tephra/cli/model_device.h"
+#include "tephra/infer/known_answers.h"
 #include "tephra/train/trajectory.h"
 
 namespace tephra {
@@ -15,6 +16,7 @@ namespace {
 struct Options {
   std::optional<std::string> model;
   std::optional<std::string> golden;
+  std::optional<std::string> known;
   std::optional<std::string> optimizer;
   bool self_check = false;
   int64_t tokens = 48;
@@ -29,6 +31,9 @@ void describe(Flags& flags, Options& o) {
             "model folder: config.json and model*.safetensors; not for the reference of a single "
             "attention layer, which holds its own weights");
   flags.add("--golden", o.golden, "reference data: checks whatever the file holds");
+  flags.add("--known NAME", o.known,
+            "answers that were published for a released model: zaya1-8b, or a .json file "
+            "(docs/formats/known-answers.md)");
   flags
       .add("--optimizer", o.optimizer,
            "the reference is a training run: replay it with this optimizer and compare losses, "
@@ -50,6 +55,7 @@ void describe(Flags& flags, Options& o) {
       "tephra verify --model tests/golden/train-muon --golden "
       "tests/golden/train-muon/trajectory.safetensors --optimizer muon --json");
   flags.example("tephra verify --golden tests/golden/attention/attention-mla.safetensors");
+  flags.example("tephra verify --known zaya1-8b --model models/ZAYA1-8B");
 }
 
 // What the reference file asks for: a trained run is told from a single pass by its metadata.
@@ -82,10 +88,13 @@ void print_json(const VerifyReport& report) {
   }
   Json ignored = Json::Array{};
   for (const std::string& name : report.ignored) ignored.push_back(name);
+  Json notes = Json::Array{};
+  for (const std::string& note : report.notes) notes.push_back(note);
   Json out;
   out["pass"] = report.pass();
   out["checks"] = checks;
   out["ignored"] = ignored;
+  out["notes"] = notes;
   std::printf("%s\n", out.dump(2).c_str());
 }
 
@@ -97,40 +106,47 @@ void print_table(const VerifyReport& report) {
                 to_text(c.metric).c_str(), c.bound, c.max_abs, c.max_rel,
                 c.pass ? "pass" : "FAILED", c.worst.c_str());
   }
+  for (const std::string& note : report.notes) std::printf("%s\n", note.c_str());
   if (report.pass()) std::printf("all %zu checks passed\n", report.checks.size());
 }
 
 // GPUs do not compute in f64.
 Device device_of(const Options& o) {
-  return o.device == "auto" && o.dtype == "f64" ? kCpu : parse_device(o.device);
+  if (o.device == "auto" && o.dtype == "f64") return kCpu;
+  return o.model ? device_for(*o.model, o.device) : parse_device(o.device);
 }
 
 VerifyReport verify_layer(const SafetensorsFile& golden, const Options& o) {
-  require(!o.model && !o.self_check && !o.optimizer,
-          "{} is of one attention layer and holds its weights; leave out --model, --self-check and "
-          "--optimizer",
+  require(!o.model && !o.self_check && !o.optimizer && !o.known,
+          "{} is of one attention layer and holds its weights; leave out --model, --known, "
+          "--self-check and --optimizer",
           golden.path().string());
   return verify_attention(golden, *parse_dtype(o.dtype), device_of(o));
 }
 
 VerifyReport verify_model(const std::optional<SafetensorsFile>& golden, const Options& o) {
   require(o.model.has_value(), "expected --model DIR, got none");
+  const std::optional<KnownAnswers> known =
+      o.known ? std::optional(known_answers(*o.known)) : std::nullopt;
   const DType dtype = *parse_dtype(o.dtype);
+  const bool gradients = golden && dtype != DType::bf16;
   const auto model = load_model(
       *o.model,
-      {.dtype = dtype, .device = device_of(o), .with_gradients = golden && dtype != DType::bf16});
+      {.dtype = dtype, .device = device_of(o), .with_gradients = gradients, .mapped = !gradients});
   VerifyReport report;
+  const auto add = [&](const VerifyReport& more) {
+    report.checks.insert(report.checks.end(), more.checks.begin(), more.checks.end());
+    report.notes.insert(report.notes.end(), more.notes.begin(), more.notes.end());
+  };
   if (golden) report = verify_file(*model, *golden, o);
-  if (o.self_check) {
-    const VerifyReport own = verify_itself(*model, o.tokens, static_cast<uint64_t>(o.seed));
-    report.checks.insert(report.checks.end(), own.checks.begin(), own.checks.end());
-  }
+  if (known) add(verify_known(*model, *known));
+  if (o.self_check) add(verify_itself(*model, o.tokens, static_cast<uint64_t>(o.seed)));
   return report;
 }
 
 int run(const Options& o) {
-  require(o.golden.has_value() || o.self_check,
-          "expected --golden FILE or --self-check, got neither");
+  require(o.golden || o.known || o.self_check,
+          "expected --golden FILE, --known NAME or --self-check, got none of them");
   require(!o.optimizer || o.golden, "--optimizer: expected --golden FILE with it, got none");
   const std::optional<SafetensorsFile> golden =
       o.golden ? std::optional(SafetensorsFile::open(*o.golden)) : std::nullopt;

@@ -28,6 +28,7 @@ struct Check {
 struct VerifyReport {
   std::vector<Check> checks;
   std::vector<std::string> ignored;  // tensors of the file that no check reads
+  std::vector<std::string> notes;    // for the reader; they decide nothing
 
   bool pass() const;
 };

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/cli/model_device.h"
+
+#include "tephra/base/log.h"
+#include "tephra/models/checkpoint.h"
+
+namespace tephra {
+
+Device device_for(bool quantised, const std::string& text, Device found) {
+  return quantised && text == "auto" ? kCpu : found;
+}
+
+Device device_for(const Path& folder, const std::string& text) {
+  const Device found = parse_device(text);
+  const ModelFolder model = open_model_folder(folder);
+  const bool quantised = quantisation_of(model.config, model.where).has_value();
+  const Device device = device_for(quantised, text, found);
+  if (device != found) {
+    log_info("{}: quantised models run on the CPU; {} is left alone", folder.string(), found);
+  }
+  return device;
+}
+
+}  // namespace tephra

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What --device means for a model that is only run.
+#pragma once
+
+#include <string>
+
+#include "tephra/base/files.h"
+#include "tephra/device/device.h"
+
+namespace tephra {
+
+// `text` is a value of --device. Quantised models have kernels for the CPU alone: "auto" takes it,
+// and says so where a GPU is left idle; a GPU by name is refused when the model is loaded.
+Device device_for(const Path& folder, const std::string& text);
+// The choice itself; `found` is what `text` names on this machine.
+Device device_for(bool quantised, const std::string& text, Device found);
+
+}  // namespace tephra
