@@ -9,6 +9,7 @@
 #include "tephra/base/log.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
+#include "tephra/cli/cold_files.h"
 #include "tephra/core/rng.h"
 #include "tephra/core/trace.h"
 #include "tephra/device/machine.h"
@@ -20,22 +21,46 @@ namespace {
 
 constexpr int64_t kChunk = 256;  // tokens of a prompt in one forward pass
 
+std::vector<Path> weight_files(const std::string& path) {
+  const TensorFolder folder = TensorFolder::open(path);
+  std::vector<Path> files;
+  for (const SafetensorsFile& file : folder.files()) files.push_back(file.path());
+  return files;
+}
+
+ColdStart cold_start(const std::string& path) {
+  const std::vector<Path> files = weight_files(path);
+  ColdStart cold;
+  forget_cached(files);
+  cold.disk_speed = read_speed(files);
+  forget_cached(files);
+  const int64_t before = disk_bytes_read();
+  cold.first_token_seconds = seconds_of([&] {
+    const auto model = load_model(path, {.mapped = true});
+    Decoder decoder(*model, 1, 1);
+    model->logits(decoder.advance({1}));
+  });
+  cold.disk_bytes = disk_bytes_read() - before;
+  return cold;
+}
+
 struct Loaded {
   ModelFolder folder;
   std::unique_ptr<Model> model;
 };
 
-Loaded load(const std::string& path, InferResult& result) {
-  const double start = steady_seconds();
-  Loaded loaded{open_model_folder(path), load_model(path, {.mapped = true})};
-  result.load_seconds = steady_seconds() - start;
-  for (const SafetensorsFile& file : TensorFolder::open(path).files()) {
-    result.file_bytes += static_cast<int64_t>(std::filesystem::file_size(file.path()));
+Loaded load(const InferBench& o, InferResult& result) {
+  for (const Path& file : weight_files(o.model)) {
+    result.file_bytes += static_cast<int64_t>(std::filesystem::file_size(file));
   }
+  if (o.cold) result.cold = cold_start(o.model);
+  const double start = steady_seconds();
+  Loaded loaded{open_model_folder(o.model), load_model(o.model, {.mapped = true})};
+  result.load_seconds = steady_seconds() - start;
   return loaded;
 }
 
-std::vector<int32_t> random_ids(const Model& model, int64_t count, uint64_t stream) {
+std::vector<int32_t> random_ids(const Model& model, int64_t count, uint32_t stream) {
   std::vector<int32_t> ids;
   const auto usable = static_cast<uint64_t>(model.tokens().usable);
   for (int64_t i = 0; i < count; ++i) {
@@ -90,14 +115,6 @@ double cache_bytes(const Model& model, int64_t length, int64_t batch) {
   return bytes * static_cast<double>(batch);
 }
 
-double read_ceiling(double seconds) {
-  const Ceilings ceilings = measure_ceilings(seconds);
-  for (const StreamCeiling& s : ceilings.streams) {
-    if (s.mix == StreamMix{kMaxStreamReads, 0}) return s.gb_per_s * 1e9;
-  }
-  return 0;
-}
-
 void summarise(std::vector<double>& seconds, InferResult& result) {
   std::sort(seconds.begin(), seconds.end());
   result.best_seconds = seconds.front();
@@ -123,16 +140,16 @@ Tensor prefill(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompt
 InferResult bench_decode(const InferBench& o) {
   InferResult result;
   result.load_average = load_average();
-  const Loaded loaded = load(o.model, result);
+  const Loaded loaded = load(o, result);
   Model& model = *loaded.model;
   const NoGrad no_grad;
   Decoder decoder(model, o.batch, o.context + o.tokens + 2);
   std::vector<std::vector<int32_t>> prompts;
   for (int64_t i = 0; i < o.batch; ++i) {
-    prompts.push_back(random_ids(model, o.context, static_cast<uint64_t>(i)));
+    prompts.push_back(random_ids(model, o.context, static_cast<uint32_t>(i)));
   }
   result.first_pass_seconds = seconds_of([&] { prefill(decoder, prompts); });
-  result.ceiling = read_ceiling(o.ceiling_seconds);
+  result.ceiling = measure_read_gb_per_s(o.ceiling_seconds) * 1e9;
 
   std::vector<std::vector<int32_t>> next(static_cast<size_t>(o.batch), {1});
   std::vector<double> seconds;
@@ -156,25 +173,21 @@ InferResult bench_decode(const InferBench& o) {
   summarise(seconds, result);
   result.bytes = {sum.packed / weights, sum.other / weights,
                   cache_bytes(model, o.context + o.tokens / 2, o.batch)};
-  result.ceiling = std::max(result.ceiling, read_ceiling(o.ceiling_seconds));
+  result.ceiling = std::max(result.ceiling, measure_read_gb_per_s(o.ceiling_seconds) * 1e9);
   return result;
 }
 
 InferResult bench_prefill(const InferBench& o) {
   InferResult result;
   result.load_average = load_average();
-  const Loaded loaded = load(o.model, result);
+  const Loaded loaded = load(o, result);
   Model& model = *loaded.model;
   const NoGrad no_grad;
   const std::vector<std::vector<int32_t>> prompt{random_ids(model, o.tokens, 0)};
   const ModelFigures figures =
       loaded.folder.kind->figures(loaded.folder.config, loaded.folder.where, o.tokens);
-  // The head is applied to the last token only; a prompt has the forward third of training's work.
-  const double head = 2.0 * static_cast<double>(model.tokens().vocab_size) *
-                      static_cast<double>(model.parameters()["model.norm.weight"].numel());
-  result.flops = figures.train_flops_per_token / 3 * static_cast<double>(o.tokens) -
-                 head * static_cast<double>(o.tokens - 1);
-  result.ceiling = measure_ceilings(o.ceiling_seconds).gemm_gflops * 1e9;
+  result.ceiling = measure_gemm_gflops(o.ceiling_seconds) * 1e9;
+  double head = 0;  // operations of the output projection for one token
   constexpr int kPasses = 4;
   std::vector<double> seconds;
   Progress progress("prefilling", kPasses, "passes");
@@ -184,13 +197,17 @@ InferResult bench_prefill(const InferBench& o) {
     const double s = seconds_of([&] {
       const Tensor h = prefill(decoder, prompt);
       model.logits(h.slice_rows(h.rows() - 1, h.rows()));
+      head = 2.0 * static_cast<double>(model.tokens().vocab_size * h.cols());
     });
     if (i == 0) result.first_pass_seconds = s;
     if (i > 0) seconds.push_back(s);
     progress.add();
   }
   summarise(seconds, result);
-  result.ceiling = std::max(result.ceiling, measure_ceilings(o.ceiling_seconds).gemm_gflops * 1e9);
+  // A prompt has the forward third of training's work, but the head for its last token alone.
+  result.flops = figures.train_flops_per_token / 3 * static_cast<double>(o.tokens) -
+                 head * static_cast<double>(o.tokens - 1);
+  result.ceiling = std::max(result.ceiling, measure_gemm_gflops(o.ceiling_seconds) * 1e9);
   return result;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The speed of a model that generates, beside what the machine could do at best: the bytes that a
 // decoded token must read, against the memory's read bandwidth; the operations that a prompt takes,
-// against the float matrix product's peak.
+// against the float matrix product's peak; a cold start, against the disk.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "tephra/base/json.h"
@@ -17,7 +18,8 @@ struct InferBench {
   int64_t context = 128;  // tokens in the cache before the timed ones
   int64_t tokens = 32;    // timed: decoded ones, or those of the prompt
   int64_t batch = 1;
-  double ceiling_seconds = 2;  // for the machine's ceilings, before and again after
+  double ceiling_seconds = 2;  // for the machine's ceiling, before and again after
+  bool cold = false;           // forget the files first, and time the start beside the disk
 };
 
 // What decoding one token of each sequence reads.
@@ -29,7 +31,15 @@ struct DecodeBytes {
   double all() const { return packed + other + cache; }
 };
 
+// A start with nothing of the files in memory.
+struct ColdStart {
+  double first_token_seconds = 0;  // loading, and one token
+  int64_t disk_bytes = 0;          // that it read
+  double disk_speed = 0;           // bytes per second of plain reads of the same files
+};
+
 struct InferResult {
+  std::optional<ColdStart> cold;
   double load_seconds = 0;
   int64_t file_bytes = 0;
   double first_pass_seconds = 0;  // the first one, with whatever had to be read from disk

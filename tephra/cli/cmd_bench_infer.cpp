@@ -17,6 +17,8 @@ struct Options {
 };
 
 void describe_shared(Flags& flags, Options& o) {
+  flags.add("--cold", o.bench.cold,
+            "first make the system forget the files, then time the start beside the disk");
   flags.add("--ceiling-seconds", o.bench.ceiling_seconds, "measuring the machine, before and after")
       .range(0.01, 60);
   flags.add("--json", o.json, "one JSON document on stdout");
@@ -51,6 +53,11 @@ Json shared_json(const Options& o, const InferResult& r) {
   json["file_bytes"] = r.file_bytes;
   json["load_seconds"] = r.load_seconds;
   json["first_pass_seconds"] = r.first_pass_seconds;
+  if (r.cold) {
+    json["cold"]["first_token_seconds"] = r.cold->first_token_seconds;
+    json["cold"]["disk_bytes"] = r.cold->disk_bytes;
+    json["cold"]["disk_gb_per_s"] = r.cold->disk_speed / 1e9;
+  }
   return json;
 }
 
@@ -58,6 +65,12 @@ void print_shared(const InferResult& r) {
   print("{} threads, {}, load average {:.1f}", num_threads(), this_machine().cpu, r.load_average);
   print("load        {:.3f} s for {} of files, mapped; first pass {:.2f} s", r.load_seconds,
         human_bytes(r.file_bytes), r.first_pass_seconds);
+  if (!r.cold) return;
+  const ColdStart& cold = *r.cold;
+  const double speed = static_cast<double>(cold.disk_bytes) / cold.first_token_seconds;
+  print(
+      "cold start  {:.2f} s to the first token, {} from disk at {:.2f} GB/s; plain reads do {:.2f}",
+      cold.first_token_seconds, human_bytes(cold.disk_bytes), speed / 1e9, cold.disk_speed / 1e9);
 }
 
 void warn_when_busy(const InferResult& r) {

@@ -7,6 +7,7 @@
 #include "tephra/base/log.h"
 #include "tephra/base/signals.h"
 #include "tephra/cli/command.h"
+#include "tephra/cli/model_device.h"
 #include "tephra/infer/generate.h"
 #include "tephra/text/chat_session.h"
 #include "tephra/text/text_stream.h"
@@ -226,7 +227,8 @@ int run(const Options& o) {
   const std::string text = prompt_text(o);
   Output output(o, text, tokenizer);
   const auto model = load_model(
-      o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device), .mapped = true});
+      o.model,
+      {.dtype = *parse_dtype(o.dtype), .device = device_for(o.model, o.device), .mapped = true});
   const std::vector<int32_t> prompt = prompt_tokens(o, text, tokenizer, model->tokens().vocab_size);
 
   GenerateOptions options;

@@ -125,8 +125,8 @@ int run(const Options& o) {
   require_folder(o.model, "a model folder");
   const auto max_body = static_cast<size_t>(bytes_of("--max-body", o.max_body));
   ApiOptions options = api_options(o);
-  const auto model =
-      load_model(o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device)});
+  const auto model = load_model(
+      o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device), .mapped = true});
   Api api(*model, o.model, std::move(options));
   warn_if_open(o);
   HttpServer server(

@@ -7,14 +7,12 @@ namespace tephra {
 Command bench_attention_command();
 Command bench_memory_command();
 Command bench_data_command();
-Command bench_ops_command();
-Command bench_optimizer_command();
-Command bench_serve_command();
-Command bench_retrieve_command();
 Command bench_decode_command();
 Command bench_ops_command();
 Command bench_optimizer_command();
 Command bench_prefill_command();
+Command bench_serve_command();
+Command bench_retrieve_command();
 Command bench_tokenizer_command();
 Command bench_train_command();
 Command checkpoint_export_command();
@@ -98,15 +96,14 @@ std::vector<Command> all_commands() {
       grouped("This machine", bench_data_command()),
       grouped("This machine", bench_ops_command()),
       grouped("This machine", bench_attention_command()),
+      grouped("This machine", bench_decode_command()),
+      grouped("This machine", bench_prefill_command()),
       grouped("This machine", bench_train_command()),
       grouped("This machine", bench_optimizer_command()),
       grouped("This machine", bench_tokenizer_command()),
       grouped("This machine", bench_memory_command()),
       grouped("This machine", bench_serve_command()),
       grouped("This machine", bench_retrieve_command()),
-      grouped("This machine", bench_train_command()),
-      grouped("This machine", bench_decode_command()),
-      grouped("This machine", bench_prefill_command()),
   };
 }
 

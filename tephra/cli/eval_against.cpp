@@ -6,15 +6,20 @@
 #include "tephra/base/error.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
+#include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/eval/agreement.h"
-#include "tephra/models/packed.h"
+#include "tephra/models/checkpoint.h"
 
 namespace tephra {
 namespace {
 
-std::unique_ptr<Model> load(const std::string& folder, const std::string& dtype) {
-  return load_model(folder, {.dtype = *parse_dtype(dtype), .mapped = true});
+std::unique_ptr<Model> load(const std::string& folder, const AgainstOptions& o) {
+  const ModelFolder opened = open_model_folder(folder);
+  const bool quantised = quantisation_of(opened.config, opened.where).has_value();
+  return load_model(folder, {.dtype = quantised ? DType::f32 : *parse_dtype(o.dtype),
+                             .device = device_for(folder, o.device),
+                             .mapped = true});
 }
 
 std::vector<ComparedText> texts_of(const AgainstOptions& o, const Tokenizer& tokenizer,
@@ -73,7 +78,7 @@ void print_table(const AgainstOptions& o, const Agreement& a) {
 
 int run_against(const AgainstOptions& o) {
   const Tokenizer tokenizer = Tokenizer::load(o.model);
-  const auto model = load(o.model, o.dtype), reference = load(o.reference, o.dtype);
+  const auto model = load(o.model, o), reference = load(o.reference, o);
   install_signal_handlers();
   const std::vector<ComparedText> texts = texts_of(o, tokenizer, *model);
   int64_t tokens = 0;

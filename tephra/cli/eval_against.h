@@ -13,7 +13,8 @@ namespace tephra {
 
 struct AgainstOptions {
   std::string model, reference;  // folders
-  std::string dtype;             // of the arithmetic, where a model is not quantised
+  std::string dtype;             // of the arithmetic of a model that is not quantised
+  std::string device;            // as --device says it
   std::vector<std::pair<std::string, std::string>> texts;  // name, content
   EnvironmentEvalOptions tasks;
   int64_t window = 0;

@@ -83,6 +83,9 @@ struct Ceilings {
 
 // The best of several passes of each kind, `seconds` in all, roughly.
 Ceilings measure_ceilings(double seconds);
+// One of its figures alone: all threads multiplying, or reading kMaxStreamReads streams each.
+double measure_gemm_gflops(double seconds);
+double measure_read_gb_per_s(double seconds);
 
 // Bytes that no cache of this machine holds: what a memory stream must cover.
 int64_t beyond_cache_bytes();

@@ -39,6 +39,8 @@ Position compare_rows(const float* model, const float* reference, int64_t width,
           m - static_cast<double>(model[target]), r - static_cast<double>(reference[target])};
 }
 
+Tensor on_cpu(const Tensor& logits) { return to_device(to_dtype(logits, DType::f32), kCpu); }
+
 constexpr int64_t kPassTokens = 2048;  // of several texts in one forward pass
 
 // Texts side by side in one forward pass of each model, then a few rows of logits at a time.
@@ -63,8 +65,8 @@ void compare_pass(Model& model, Model& reference, std::span<const ComparedText> 
   for (int64_t begin = 0; begin < count; begin += rows) {
     stop_if_interrupted();
     const int64_t end = std::min(count, begin + rows);
-    const Tensor a = to_dtype(model.logits(h.slice_rows(begin, end)), DType::f32);
-    const Tensor b = to_dtype(reference.logits(g.slice_rows(begin, end)), DType::f32);
+    const Tensor a = on_cpu(model.logits(h.slice_rows(begin, end)));
+    const Tensor b = on_cpu(reference.logits(g.slice_rows(begin, end)));
     std::vector<Position> found(static_cast<size_t>(end - begin));
     parallel_for(end - begin, 4, [&](int64_t from, int64_t to) {
       for (int64_t i = from; i < to; ++i) {

@@ -4,11 +4,14 @@
 
 #include "tephra/base/files.h"
 #include "tephra/base/json.h"
+#include "tephra/cli/model_device.h"
 #include "tests/support/program.h"
 #include "tests/support/scratch.h"
 
 namespace tephra {
 namespace {
+
+const Path kTokenizer = Path(TEPHRA_GOLDEN_DIR) / "tokenizer-byte-level" / "tokenizer.json";
 
 Ran tephra(const std::vector<std::string>& arguments) {
   return Program{.path = TEPHRA_BINARY}(arguments);
@@ -19,9 +22,9 @@ struct Models {
   Scratch scratch;
   std::string source = scratch / "source", packed = scratch / "packed";
 
-  Models() {
+  explicit Models(const std::string& config = "tiny") {
     const Ran made = tephra(
-        {"checkpoint", "random", "--config", "tiny", "--out", source, "--init", "golden-like"});
+        {"checkpoint", "random", "--config", config, "--out", source, "--init", "golden-like"});
     EXPECT_EQ(made.code, 0) << made.err;
     const Ran ran =
         tephra({"checkpoint", "quantize", "--model", source, "--bits", "8", "--out", packed});
@@ -54,12 +57,61 @@ TEST(CheckpointQuantize, RefusesOtherWidths) {
             2);
 }
 
+TEST(CheckpointQuantize, AutoMeansTheCpuForAQuantisedModel) {
+  constexpr Device kGpu{Device::Kind::gpu, 0};
+  EXPECT_EQ(device_for(true, "auto", kGpu), kCpu);
+  EXPECT_EQ(device_for(false, "auto", kGpu), kGpu);
+  EXPECT_EQ(device_for(true, "gpu", kGpu), kGpu);  // refused by name when it is loaded
+}
+
+TEST(EvalAgainst, SaysHowFarAModelIsAndKeepsItsLimits) {
+  const Models m(std::string(TEPHRA_SOURCE_DIR) + "/tests/eval/config.json");
+  for (const std::string& folder : {m.source, m.packed}) {
+    std::filesystem::copy_file(kTokenizer, Path(folder) / "tokenizer.json");
+  }
+  const std::string text = m.scratch / "text.txt";
+  write_file(text, "the quick brown fox jumps over the lazy dog, again and again and again");
+  const std::vector<std::string> common = {"eval",   "--model", m.packed, "--against",
+                                           m.source, "--text",  text,     "--json"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = common;
+    all.insert(all.end(), more.begin(), more.end());
+    return tephra(all);
+  };
+  const Ran ran = with({"--max-kl", "0.1"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json json = Json::parse(ran.out, "stdout");
+  EXPECT_GT(json.find("tokens")->integer(), 5);
+  EXPECT_GT(json.find("kl")->find("mean")->number(), 0);
+  EXPECT_GT(json.find("top1_agreement")->number(), 0.8);
+  EXPECT_EQ(with({"--max-kl", "0"}).code, 3);
+  EXPECT_EQ(tephra({"eval", "--model", m.packed, "--text", text, "--max-kl", "1"}).code, 2);
+}
+
+TEST(VerifyKnown, TakesAFileAndRefusesAnotherModel) {
+  const Models m;
+  const std::string model = Path(TEPHRA_GOLDEN_DIR) / "zaya-tiny";
+  const std::string file = m.scratch / "known.json";
+  write_file(file, R"({"input_ids": [1, 2, 3], "greedy": [4, 5, 6, 7], "margin": 0})");
+  const Ran wrong = tephra({"verify", "--known", file, "--model", model, "--json"});
+  EXPECT_EQ(wrong.code, 3);
+  const Json json = Json::parse(wrong.out, "stdout");
+  EXPECT_FALSE(json.find("pass")->boolean());
+  EXPECT_EQ(json.find("notes")->array().size(), 2u);
+  const Ran other = tephra({"verify", "--known", "zaya1-8b", "--model", model});
+  EXPECT_EQ(other.code, 3);
+  EXPECT_NE(other.err.find("is this zaya1-8b?"), std::string::npos) << other.err;
+  EXPECT_EQ(tephra({"verify", "--known", "zaya9", "--model", model}).code, 2);
+}
+
 TEST(BenchDecode, CountsBytesAndGivesTheShare) {
   const Models m;
   const Ran ran = tephra({"bench", "decode", "--model", m.packed, "--tokens", "2", "--context", "4",
-                          "--ceiling-seconds", "0.05", "--json"});
+                          "--ceiling-seconds", "0.05", "--cold", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   const Json json = Json::parse(ran.out, "stdout");
+  EXPECT_GT(json.find("cold")->find("first_token_seconds")->number(), 0);
+  EXPECT_GT(json.find("cold")->find("disk_gb_per_s")->number(), 0);
   const Json* bytes = json.find("bytes_per_step");
   ASSERT_NE(bytes, nullptr);
   EXPECT_GT(bytes->find("quantised")->number(), 0);

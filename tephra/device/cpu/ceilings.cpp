@@ -134,6 +134,14 @@ int64_t beyond_cache_bytes() {
   return std::min(std::clamp(4 * cached, 256 * kMiB, 4096 * kMiB), limit);
 }
 
+double measure_gemm_gflops(double seconds) { return best_gemm_gflops(num_threads(), seconds); }
+
+double measure_read_gb_per_s(double seconds) {
+  const StreamPeer peer({kMaxStreamReads, 0}, beyond_cache_bytes());
+  const double best = best_seconds(seconds, [&] { peer.run(); });
+  return peer.bytes() / best / 1e9;
+}
+
 Ceilings measure_ceilings(double seconds) {
   constexpr StreamMix kMixes[] = {{1, 0}, {4, 0}, {1, 1}, {2, 1}, {3, 1}, {4, 3}, {0, 1}};
   const double share = seconds / static_cast<double>(std::size(kMixes) + 3);
