@@ -14,7 +14,8 @@ TSAN_OPS = *AnyNumberOfThreads*
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test quickstart bench check check-format check-layers check-lint \
-  check-debug check-tsan check-gpu check-aarch64 check-fuzz fuzz build-fuzz format install dist
+  check-debug check-tsan check-gpu check-aarch64 check-fuzz check-page fuzz build-fuzz format install \
+  dist dist-source
 
 help:  ## this list
 	@echo "tephra $(VERSION). Times are for two cores and a cold compiler cache."
@@ -41,7 +42,7 @@ bench: build  ## build, then time every op beside the ceilings of this machine (
 	@echo "bench: every op and the ceilings measured in the same run; leave the machine alone"
 	@build/release/tephra bench ops
 
-check: check-format check-layers check-gpu check-aarch64 check-lint check-fuzz check-debug check-tsan  ## format, lint, layers, sanitizers (most of an hour cold)
+check: check-format check-layers check-gpu check-aarch64 check-page check-lint check-fuzz check-debug check-tsan  ## format, lint, layers, sanitizers (most of an hour cold)
 	@echo "check: all passed"
 
 check-format:
@@ -65,6 +66,12 @@ check-aarch64:
 	@tools/setup.sh build && tools/setup.sh check
 	@echo "check: inference kernels compile for aarch64"
 	@tools/check_aarch64.sh
+
+check-page:
+	@tools/setup.sh build && tools/setup.sh check
+	@echo "check: the chat page in headless Chromium, half a minute"
+	@$(MAKE) --no-print-directory build
+	@ctest --test-dir build/release -R '^chat_page$$' --output-on-failure --no-tests=error
 
 check-lint:
 	@tools/setup.sh build && tools/setup.sh check
@@ -105,7 +112,14 @@ format:  ## rewrite the sources as clang-format wants them
 install: build  ## copy the binary to PREFIX/bin (PREFIX=/usr/local)
 	@cmake --install build/release --prefix $(PREFIX)
 
-dist:  ## write build/tephra-VERSION.tar.gz from the last commit
+dist:  ## write build/tephra-VERSION-MACHINE.tar.gz: the program with its libraries, for other machines
+	@tools/setup.sh build
+	@cmake --preset release > /dev/null
+	@cmake --build --preset release -j $(JOBS) --target tephra
+	@python3 tools/dist.py build/release $(VERSION) build/tephra-$(VERSION)-$(shell uname -m).tar.gz
+	@tools/dist_test.sh build/tephra-$(VERSION)-$(shell uname -m).tar.gz
+
+dist-source:  ## write build/tephra-VERSION.tar.gz, the sources of the last commit
 	@mkdir -p build
 	@git archive --prefix=tephra-$(VERSION)/ -o build/tephra-$(VERSION).tar.gz HEAD
 	@echo "dist: build/tephra-$(VERSION).tar.gz"

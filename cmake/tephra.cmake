@@ -67,6 +67,18 @@ function(tephra_room name)
   tephra_gpu_library(${name} "${ROOM_LINKS}")
 endfunction()
 
+# tephra_embed(ROOM FILE): the file's text as the constant that ROOM/FILE's header declares,
+# tephra::kChatPage for chat_page.html.
+function(tephra_embed room file)
+  set(source ${CMAKE_CURRENT_SOURCE_DIR}/${room}/${file})
+  set(result ${CMAKE_CURRENT_BINARY_DIR}/${room}/${file}.cpp)
+  add_custom_command(OUTPUT ${result}
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${source} -DRESULT=${result} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${source} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake COMMENT "embed ${file}" VERBATIM)
+  target_sources(tephra_${room} PRIVATE ${result})
+  set_source_files_properties(${result} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # tephra_test(ROOM LINKS rooms... [SHARDS n]): one test binary per folder of tests/. ctest runs it whole
 # (or in n parts), because a process for each of thousands of tests would cost more than the tests.
 # Suites whose name ends in Slow are an entry of their own, labelled slow.

@@ -25,6 +25,7 @@ VENDORS = {
     "omp.h": r"tephra/device/cpu/.*",
     "pcre2": r"tephra/text/regex\.cpp",
     "utf8proc": r"(tephra/text/unicode_utf8proc|tephra/text/jinja_unicode|tests/text/unicode_test)\.cpp",
+    "curl/": r"tephra/hub/web_client\.cpp",
     "gtest/": r"tests/.*",
     "mpi.h": r"tephra/comm/.*",
     "nccl": r"tephra/comm/.*",

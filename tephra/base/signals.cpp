@@ -14,6 +14,7 @@ namespace tephra {
 namespace {
 
 std::atomic<int> signals_seen{0};
+std::atomic<bool> must_end{false};  // SIGTERM came
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may touch it");
 
 // A stack for this thread's handlers, unless somebody (a sanitizer) gave it one already.
@@ -43,7 +44,8 @@ class SignalStack {
   std::unique_ptr<std::byte[]> bytes_;
 };
 
-void on_signal(int) {
+void on_signal(int signal) {
+  if (signal == SIGTERM) must_end = true;
   if (signals_seen.fetch_add(1) > 0) ::_exit(exit_code(Fault::interrupted));
 }
 
@@ -61,6 +63,11 @@ void install_signal_handlers() {
 }
 
 bool interrupted() { return signals_seen.load(std::memory_order_relaxed) > 0; }
+
+bool take_interrupt() {
+  int seen = 1;
+  return !must_end && signals_seen.compare_exchange_strong(seen, 0);
+}
 
 void stop_if_interrupted() {
   if (interrupted()) throw Error(Fault::interrupted, "interrupted");

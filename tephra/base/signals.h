@@ -15,6 +15,10 @@ void use_signal_stack();
 
 bool interrupted();
 
+// Forgets one Ctrl-C, so that the program goes on; false when there was none. SIGTERM is never
+// forgotten.
+bool take_interrupt();
+
 // Throws Fault::interrupted (exit code 130) when asked to stop.
 void stop_if_interrupted();
 

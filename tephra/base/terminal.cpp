@@ -27,17 +27,22 @@ void put(std::string_view text) {
   }
 }
 
-}  // namespace
-
-bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
-
-bool stderr_has_color() {
+bool color_is_welcome() {
   const char* no_color = std::getenv("NO_COLOR");
   const char* terminal = std::getenv("TERM");
   const bool refused = no_color != nullptr && *no_color != '\0';
   const bool dumb = terminal != nullptr && std::string_view(terminal) == "dumb";
-  return stderr_is_terminal() && !refused && !dumb;
+  return !refused && !dumb;
 }
+
+}  // namespace
+
+bool stdin_is_terminal() { return ::isatty(STDIN_FILENO) == 1; }
+bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
+bool stdout_has_color() { return stdout_is_terminal() && color_is_welcome(); }
+bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+
+bool stderr_has_color() { return stderr_is_terminal() && color_is_welcome(); }
 
 int terminal_width() {
   winsize size{};

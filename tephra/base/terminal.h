@@ -7,6 +7,9 @@
 
 namespace tephra {
 
+bool stdin_is_terminal();
+bool stdout_is_terminal();
+bool stdout_has_color();
 bool stderr_is_terminal();
 bool stderr_has_color();  // a terminal, and neither NO_COLOR nor TERM=dumb
 int terminal_width();

@@ -10,6 +10,7 @@
 #include "tephra/device/fma_peak.h"
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/device/machine.h"
+#include "tephra/hub/web_client.h"
 
 namespace tephra {
 namespace {
@@ -80,9 +81,10 @@ void add_gpus(Table& table, const Machine& m) {
                                 : format("{}, driver for {}", found.backend, found.driver)});
 }
 
-// Those of the CPU, and the GPU vendor's where there is a GPU to use them.
+// Those of the CPU and of `pull`, and the GPU vendor's where there is a GPU to use them.
 std::vector<std::pair<std::string, std::string>> libraries() {
   auto list = device_libraries();
+  list.emplace_back("libcurl", WebClient::library_version());
   if (gpu::status().devices.empty()) return list;
   for (auto& library : gpu::libraries()) list.push_back(std::move(library));
   return list;

@@ -8,6 +8,7 @@
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/serve/api.h"
+#include "tephra/serve/chat_page.h"
 
 namespace tephra {
 namespace {
@@ -96,6 +97,7 @@ ApiOptions api_options(const Options& o) {
   api.waiting = o.queue;
   api.request_seconds = static_cast<double>(o.request_timeout);
   if (!o.api_key_file.empty()) api.keys = ApiKeys::load(o.api_key_file);
+  api.pages.push_back(chat_page());
   return api;
 }
 
@@ -144,6 +146,7 @@ int run(const Options& o) {
            o.name.empty() ? default_name(o.model) : o.name, server.url(),
            human_count(s.blocks * s.block_tokens), human_bytes(s.blocks * s.block_bytes),
            api.can_chat() ? "" : "; the model has no chat template, so there is no chat");
+  if (api.can_chat()) log_info("the chat page is at {}/", server.url());
   while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   drain(api, server, o);
   return 0;

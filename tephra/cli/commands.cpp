@@ -15,6 +15,7 @@ Command bench_serve_command();
 Command bench_retrieve_command();
 Command bench_tokenizer_command();
 Command bench_train_command();
+Command chat_command();
 Command checkpoint_export_command();
 Command checkpoint_import_command();
 Command checkpoint_inspect_command();
@@ -38,6 +39,7 @@ Command memory_add_command();
 Command memory_check_command();
 Command memory_query_command();
 Command memory_tool_command();
+Command pull_command();
 Command report_command();
 Command serve_command();
 Command retrieve_index_command();
@@ -62,7 +64,9 @@ std::vector<Command> all_commands() {
   return {
       grouped("Training", train_command()),
       grouped("Models", generate_command()),
+      grouped("Models", chat_command()),
       grouped("Models", serve_command()),
+      grouped("Models", pull_command()),
       grouped("Models", eval_command()),
       grouped("Models", verify_command()),
       grouped("Models", checkpoint_inspect_command()),

@@ -8,6 +8,7 @@
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
 #include "tephra/base/text.h"
+#include "tephra/infer/recommended_sampling.h"
 #include "tephra/serve/answer_writer.h"
 #include "tephra/serve/api_error.h"
 #include "tephra/text/chat_session.h"
@@ -24,24 +25,6 @@ HttpResponse error_response(const ApiError& e) {
   if (e.status() == 429 || e.status() == 503) r.headers.emplace_back("Retry-After", "1");
   if (e.status() == 401) r.headers.emplace_back("WWW-Authenticate", "Bearer");
   return r;
-}
-
-// What the model's makers recommend, where they say.
-Sampling recommended_sampling(const Path& folder) {
-  Sampling s;
-  s.temperature = 1;
-  const Path file = folder / "generation_config.json";
-  if (!std::filesystem::exists(file)) return s;
-  const Json json = Json::parse(read_file(file), file.string());
-  const Fields fields(json, file.string());
-  if (!fields.boolean_or("do_sample", true)) s.temperature = 0;
-  s.temperature = fields.number_or("temperature", s.temperature);
-  s.top_p = fields.number_or("top_p", s.top_p);
-  s.top_k = fields.integer_or("top_k", s.top_k);
-  s.min_p = fields.number_or("min_p", s.min_p);
-  s.repetition = fields.number_or("repetition_penalty", s.repetition);
-  check_sampling(s);
-  return s;
 }
 
 Json parse_body(const HttpRequest& request) {
@@ -102,7 +85,8 @@ HttpResponse Api::route(const HttpRequest& request, const HttpClientConnection& 
   const std::string& path = request.path;
   const bool get = request.method == "GET" || request.method == "HEAD";
   for (const StaticPage& page : options_.pages) {
-    if (page.path == path && get) return {.content_type = page.content_type, .body = page.body};
+    if (page.path != path || !get) continue;
+    return {.content_type = page.content_type, .body = page.body, .headers = page.headers};
   }
   if (path == "/health" && get) return health();
 
@@ -207,8 +191,11 @@ std::shared_ptr<AnswerSource> Api::start(const CommonRequest& r, AnswerSpec spec
 
 HttpResponse Api::complete(const HttpRequest& http, const HttpClientConnection& client) {
   const Json body = parse_body(http);
-  const CompletionRequest r = read_completion_request(body, defaults_, options_.limits);
+  CompletionRequest r = read_completion_request(body, defaults_, options_.limits);
   check_common(r);
+  // Who asks for a prompt's likelihood and one token more counts on it: lm-evaluation-harness cuts
+  // it off. So the token that ends the text is told as any other; there is nothing to go on with.
+  if (r.echo && r.top_logprobs >= 0 && r.max_tokens == 1) r.ignore_eos = true;
   AnswerSpec spec;
   spec.make_filter = forms_.filter_for(r, /*thinking=*/false);
   std::vector<std::string> echoes;

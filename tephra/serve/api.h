@@ -23,6 +23,7 @@ namespace tephra {
 // A file that is served as it is, without a key.
 struct StaticPage {
   std::string path, content_type, body;
+  std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
 struct ApiOptions {

@@ -157,15 +157,55 @@ TEST_F(ApiTest, EchoesAPromptWithItsLogprobs) {
       R"({"prompt": [4, 50, 51, 5], "echo": true, "logprobs": 2, "max_tokens": 1, "temperature": 0})");
   const Json& logprobs = at(r, {"choices", "0", "logprobs"});
   const auto& values = at(logprobs, {"token_logprobs"}).array();
-  ASSERT_EQ(values.size(), 4u) << "the end of the text is no token of it";
+  ASSERT_EQ(values.size(), 5u) << "the prompt and one token, though it ends the text";
   EXPECT_TRUE(values[0].is_null());
   EXPECT_LT(values[1].number(), 0);
   EXPECT_GE(at(logprobs, {"top_logprobs", "1"}).object().size(), 2u);
-  EXPECT_EQ(at(logprobs, {"tokens"}).array().size(), 4u);
+  EXPECT_EQ(at(logprobs, {"tokens"}).array().size(), 5u);
   EXPECT_EQ(at(logprobs, {"text_offset", "0"}).integer(), 0);
   const Json none =
       complete(R"({"prompt": [4, 50, 51, 5], "echo": true, "logprobs": 0, "max_tokens": 0})");
   EXPECT_EQ(at(none, {"choices", "0", "logprobs", "tokens"}).array().size(), 4u);
+}
+
+// What lm-evaluation-harness' local-completions sends for a likelihood, and how it reads the
+// answer: of each choice token_logprobs[context length : -1], and greedy where each is its top's
+// largest.
+TEST_F(ApiTest, ScoresContinuationsAsTheHarnessReadsThem) {
+  const std::vector<int32_t> context = tokenizer_->encode("<|user|>hello<|assistant|>");
+  const std::vector<int32_t> greedy = tokenizer_->encode("Good day");
+  const std::vector<int32_t> other = tokenizer_->encode("Bad day!");
+  const auto list = [&](std::vector<int32_t> ids) {
+    ids.insert(ids.begin(), context.begin(), context.end());
+    Json json = Json::Array{};
+    for (const int32_t id : ids) json.push_back(int64_t{id});
+    return json.dump();
+  };
+  const std::vector<int32_t> whole = tokenizer_->encode("Good day to you, dear friend.");
+  const Json r = complete(R"({"model": "tiny", "prompt": [)" + list(greedy) + "," + list(other) +
+                          "," + list(whole) +
+                          R"(], "temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": 1234,
+                          "echo": true})");
+  const std::vector<size_t> lengths = {greedy.size(), other.size(), whole.size()};
+  ASSERT_EQ(at(r, {"choices"}).array().size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const Json& choice = at(r, {"choices"}).array()[i];
+    EXPECT_EQ(at(choice, {"index"}).integer(), static_cast<int64_t>(i));
+    const auto& logprobs = at(choice, {"logprobs", "token_logprobs"}).array();
+    const auto& top = at(choice, {"logprobs", "top_logprobs"}).array();
+    ASSERT_EQ(logprobs.size(), context.size() + lengths[i] + 1) << "also where the text ends";
+    ASSERT_EQ(top.size(), logprobs.size());
+    bool is_greedy = true;
+    double sum = 0;
+    for (size_t k = context.size(); k + 1 < logprobs.size(); ++k) {
+      double largest = -1e9;
+      for (const auto& [_, value] : top[k].object()) largest = std::max(largest, value.number());
+      is_greedy = is_greedy && logprobs[k].number() == largest;
+      sum += logprobs[k].number();
+    }
+    EXPECT_EQ(is_greedy, i != 1);
+    EXPECT_EQ(sum > -0.01, i != 1) << sum;
+  }
 }
 
 TEST_F(ApiTest, ChatsAndTellsReasoningApart) {

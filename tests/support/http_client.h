@@ -35,6 +35,7 @@ class HttpTestClient {
   HttpTestClient& operator=(const HttpTestClient&) = delete;
 
   bool connected() const { return connected_; }
+  int fd() const { return fd_; }
   void close() {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tephra serve as a process: what SIGTERM does to open streams, its keys, its port. Arguments: the
+tephra binary, the source folder."""
+import http.client
+import json
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+TEPHRA, SOURCE = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+del sys.argv[1:]
+
+
+class Stream(threading.Thread):
+    """One streamed completion of so many tokens."""
+
+    def __init__(self, port, tokens):
+        super().__init__(daemon=True)
+        self.port, self.tokens = port, tokens
+        self.begun, self.text, self.status = threading.Event(), "", 0
+        self.start()
+
+    def run(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        body = json.dumps({"prompt": [5, 6, 7], "max_tokens": self.tokens, "ignore_eos": True,
+                           "stream": True})
+        connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        self.status = answer.status
+        try:
+            while line := answer.readline():
+                self.text += line.decode()
+                if self.text.count("data: ") >= 3:
+                    self.begun.set()
+        except (http.client.IncompleteRead, ConnectionError):
+            pass
+        self.begun.set()
+
+
+class Server(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.model = pathlib.Path(cls.scratch.name) / "letters"
+        subprocess.run([TEPHRA, "checkpoint", "random", "--quiet", "--config",
+                        SOURCE / "tests/eval/config.json", "--out", cls.model], check=True, timeout=60)
+        shutil.copy(SOURCE / "tests/golden/tokenizer-byte-level/tokenizer.json", cls.model)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def start(self, *flags):
+        server = subprocess.Popen([TEPHRA, "serve", "--model", self.model, "--port", "0", "--threads", "2",
+                                   "--kv-memory", "64MiB", *flags], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (server.poll() is None and server.kill(), server.wait(),
+                                 server.stderr.close()))
+        for line in server.stderr:
+            found = re.search(r"served at http://127.0.0.1:(\d+)/v1", line)
+            if found:
+                return server, int(found.group(1))
+        return self.fail("it did not start")
+
+    @staticmethod
+    def ask(port, path, headers=None):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("GET", path, headers=headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+    def test_finishes_open_streams_after_sigterm(self):
+        server, port = self.start("--drain-timeout", "60")
+        kept = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        streams = [Stream(port, 1500) for _ in range(3)]
+        for stream in streams:
+            self.assertTrue(stream.begun.wait(30))
+        server.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        with self.assertRaises(ConnectionError):
+            kept.connect()
+        for stream in streams:
+            stream.join(60)
+            self.assertEqual(stream.status, 200)
+            self.assertTrue(stream.text.endswith("data: [DONE]\n\n"), stream.text[-200:])
+        self.assertEqual(server.wait(30), 0)
+
+    def test_ends_streams_that_take_too_long(self):
+        server, port = self.start("--drain-timeout", "0")
+        stream = Stream(port, 2000)
+        self.assertTrue(stream.begun.wait(30))
+        server.send_signal(signal.SIGTERM)
+        stream.join(30)
+        self.assertNotIn("[DONE]", stream.text)
+        self.assertIn("the server stopped before the answer was whole", stream.text)
+        self.assertEqual(server.wait(30), 0)
+
+    def test_a_second_signal_ends_it_at_once(self):
+        server, port = self.start()
+        self.assertTrue(Stream(port, 2000).begun.wait(30))
+        server.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        server.send_signal(signal.SIGINT)
+        self.assertEqual(server.wait(10), 130)
+
+    def test_asks_for_a_key_of_the_file(self):
+        keys = pathlib.Path(self.scratch.name) / "keys"
+        keys.write_text("# mine\nfirst-key\nsecond-key\n")
+        _, port = self.start("--api-key-file", str(keys))
+        self.assertEqual(self.ask(port, "/v1/models")[0], 401)
+        self.assertEqual(self.ask(port, "/v1/models", {"Authorization": "Bearer wrong"})[0], 401)
+        self.assertEqual(self.ask(port, "/v1/models", {"Authorization": "Bearer second-key"})[0], 200)
+        self.assertEqual(self.ask(port, "/metrics")[0], 401)
+        for open_to_all in ("/", "/health"):
+            self.assertEqual(self.ask(port, open_to_all)[0], 200, open_to_all)
+
+    def test_says_that_keys_or_a_port_cannot_be_had(self):
+        empty = pathlib.Path(self.scratch.name) / "none"
+        empty.write_text("# no key\n")
+        _, port = self.start()
+        for flags, code, says in ((["--api-key-file", str(empty)], 3, "at least one key"),
+                                  (["--api-key-file", "/nowhere/keys"], 2, "/nowhere/keys"),
+                                  (["--port", str(port)], 2, "Address already in use")):
+            done = subprocess.run([TEPHRA, "serve", "--model", self.model, *flags], capture_output=True,
+                                  text=True, timeout=30, check=False)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(says, done.stderr)
+
+
+unittest.main()
