@@ -97,7 +97,7 @@ class Scripted:
                 self.wfile.write(b"data: %s\n\n" % json.dumps({"choices": [choice], **more}).encode())
                 self.wfile.flush()
 
-            def finish(self, finish="stop", tokens=20):
+            def conclude(self, finish="stop", tokens=20):
                 self.event({}, finish)
                 usage = {"prompt_tokens": 300, "completion_tokens": tokens,
                          "prompt_tokens_details": {"cached_tokens": 256}}
@@ -128,7 +128,7 @@ def says(content, thoughts="", finish="stop", step=7):
             time.sleep(0.002)
         for i in range(0, len(content), step):
             handler.event({"content": content[i:i + step]})
-        handler.finish(finish)
+        handler.conclude(finish)
     return act
 
 

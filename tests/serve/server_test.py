@@ -43,6 +43,7 @@ class Stream(threading.Thread):
         except (http.client.IncompleteRead, ConnectionError):
             pass
         self.begun.set()
+        connection.close()
 
 
 class Server(unittest.TestCase):
@@ -74,7 +75,9 @@ class Server(unittest.TestCase):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         connection.request("GET", path, headers=headers or {})
         answer = connection.getresponse()
-        return answer.status, answer.read()
+        text = answer.read()
+        connection.close()
+        return answer.status, text
 
     def test_finishes_open_streams_after_sigterm(self):
         server, port = self.start("--drain-timeout", "60")
