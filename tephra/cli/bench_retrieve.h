@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tephra/base/files.h"
+#include "tephra/retrieve/walk.h"
 
 namespace tephra {
 
@@ -26,6 +27,7 @@ struct RetrieveQualityOptions {
   int64_t stories = 200;         // of each kind
   int64_t tasks = 20;            // of each other kind
   int64_t lines = 6000;          // of filler
+  WalkOptions walk;              // of mixpr
 };
 
 std::vector<RetrieveQualityRow> bench_retrieve_quality(const RetrieveQualityOptions& options);

@@ -27,6 +27,12 @@ struct Question {
   std::vector<uint32_t> gold;
 };
 
+// What is measured, and how walks go meanwhile.
+struct QualityReport {
+  WalkOptions walk;
+  std::vector<RetrieveQualityRow> rows = {};
+};
+
 // Sums of recall, a row for each method.
 class Scoreboard {
  public:
@@ -49,10 +55,10 @@ class Scoreboard {
     for (double& r : row.recall) r += 100 * share;
   }
 
-  void finish(std::vector<RetrieveQualityRow>& rows) {
+  void finish(QualityReport& report) {
     for (RetrieveQualityRow& row : rows_) {
       for (double& r : row.recall) r /= static_cast<double>(row.questions);
-      rows.push_back(row);
+      report.rows.push_back(row);
     }
   }
 
@@ -75,19 +81,21 @@ struct Method {
 constexpr std::array<Method, 3> kMethods = {
     {{"mixpr", RankMethod::mixpr}, {"tf-idf", RankMethod::cosine}, {"bm25", RankMethod::bm25}}};
 
-std::vector<uint32_t> found_by(const Index& index, const std::string& question, RankMethod method) {
+std::vector<uint32_t> found_by(const Index& index, const std::string& question, RankMethod method,
+                               const WalkOptions& walk = {}) {
   std::vector<uint32_t> found;
   RetrieveOptions options;
   options.method = method;
+  options.walk = walk;
   for (const ScoredChunk& s : rank_chunks(index, question, options, kDeepest)) {
     found.push_back(s.chunk);
   }
   return found;
 }
 
-void ask(const Index& index, const Question& question, Scoreboard& board) {
+void ask(const Index& index, const Question& question, const WalkOptions& walk, Scoreboard& board) {
   for (const Method& m : kMethods) {
-    board.add(m.name, found_by(index, question.text, m.method), question.gold);
+    board.add(m.name, found_by(index, question.text, m.method, walk), question.gold);
   }
 }
 
@@ -172,7 +180,7 @@ std::map<std::string, uint32_t> add_corpus(IndexBuilder& builder, const Json& co
   return ids;
 }
 
-void bench_multihop(const Path& corpus_file, std::vector<RetrieveQualityRow>& rows) {
+void bench_multihop(const Path& corpus_file, QualityReport& report) {
   const std::string stem = corpus_file.stem().string();
   const std::string name = stem.substr(0, stem.size() - std::string_view("_corpus").size());
   const Path question_file = corpus_file.parent_path() / (name + ".json");
@@ -197,32 +205,30 @@ void bench_multihop(const Path& corpus_file, std::vector<RetrieveQualityRow>& ro
       if (found != ids.end()) question.gold.push_back(found->second);
     }
     if (question.gold.empty()) continue;
-    ask(index, question, board);
+    ask(index, question, report.walk, board);
     if (sqlite) {
       board.add("sqlite fts5", sqlite->query(question.text, kDeepest), question.gold);
     }
     progress.add();
   }
-  board.finish(rows);
+  board.finish(report);
 }
 
 template <class Make>
-void bench_tasks(const std::string& name, int64_t count, Make&& make,
-                 std::vector<RetrieveQualityRow>& rows) {
+void bench_tasks(const std::string& name, int64_t count, Make&& make, QualityReport& report) {
   Scoreboard board(name);
   Progress progress(name, count, "tasks");
   for (int64_t i = 0; i < count; ++i) {
     stop_if_interrupted();
     const RetrievalTask task = make(static_cast<uint64_t>(i + 1));
-    ask(index_of_lines(task.lines), {task.question, task.gold}, board);
+    ask(index_of_lines(task.lines), {task.question, task.gold}, report.walk, board);
     progress.add();
   }
-  board.finish(rows);
+  board.finish(report);
 }
 
 // The most frequent words of what each method gives a model to count in.
-void bench_counting(int64_t count, const TaskOptions& options,
-                    std::vector<RetrieveQualityRow>& rows) {
+void bench_counting(int64_t count, const TaskOptions& options, QualityReport& report) {
   Scoreboard board("common words");
   for (int64_t i = 0; i < count; ++i) {
     TaskOptions o = options;
@@ -245,13 +251,13 @@ void bench_counting(int64_t count, const TaskOptions& options,
       board.add_share(m.name, lines.empty() ? 0 : share(frequent_words(index_of_lines(lines), 10)));
     }
   }
-  board.finish(rows);
+  board.finish(report);
 }
 
 }  // namespace
 
 std::vector<RetrieveQualityRow> bench_retrieve_quality(const RetrieveQualityOptions& o) {
-  std::vector<RetrieveQualityRow> rows;
+  QualityReport report{o.walk};
   if (o.multihop) {
     std::vector<Path> corpora;
     require_folder(*o.multihop, "multi-hop questions");
@@ -261,7 +267,7 @@ std::vector<RetrieveQualityRow> bench_retrieve_quality(const RetrieveQualityOpti
     std::sort(corpora.begin(), corpora.end());
     require(!corpora.empty(), "{}: expected files named *_corpus.json, found none",
             o.multihop->string());
-    for (const Path& corpus : corpora) bench_multihop(corpus, rows);
+    for (const Path& corpus : corpora) bench_multihop(corpus, report);
   }
   const std::vector<std::string> filler = filler_of(o);
   const auto options = [&](uint64_t seed) {
@@ -272,28 +278,40 @@ std::vector<RetrieveQualityRow> bench_retrieve_quality(const RetrieveQualityOpti
   };
   bench_tasks(
       "two-fact stories", o.stories,
-      [&](uint64_t s) { return two_fact_story(options(s), events(s, 6, 24)); }, rows);
+      [&](uint64_t s) { return two_fact_story(options(s), events(s, 6, 24)); }, report);
   bench_tasks(
       "three-fact stories", o.stories,
-      [&](uint64_t s) { return three_fact_story(options(s), events(s, 6, 24)); }, rows);
+      [&](uint64_t s) { return three_fact_story(options(s), events(s, 6, 24)); }, report);
+  const auto other = StoryWords::other;
+  bench_tasks(
+      "two-fact stories, other words", o.stories,
+      [&](uint64_t s) { return two_fact_story(options(s), events(s, 6, 24), other); }, report);
+  bench_tasks(
+      "three-fact stories, other words", o.stories,
+      [&](uint64_t s) { return three_fact_story(options(s), events(s, 6, 24), other); }, report);
+  for (const int hops : {2, 3}) {
+    bench_tasks(
+        format("invented world, {} hops", hops), o.stories,
+        [&](uint64_t s) { return invented_world(options(s), hops); }, report);
+  }
   for (const int hops : {2, 4, 8}) {
     bench_tasks(
         format("hash hop, {} hops", hops), o.tasks,
-        [&](uint64_t s) { return hash_hop(options(s), hops); }, rows);
+        [&](uint64_t s) { return hash_hop(options(s), hops); }, report);
   }
   bench_tasks(
-      "needle", o.tasks, [&](uint64_t s) { return needle(options(s), {}); }, rows);
+      "needle", o.tasks, [&](uint64_t s) { return needle(options(s), {}); }, report);
   bench_tasks(
       "needles, 4 keys, 4 values, 100 others", o.tasks,
       [&](uint64_t s) {
         return needle(options(s), {4, 4, 25});
       },
-      rows);
+      report);
   bench_tasks(
       "variable tracking, 4 hops, 4 chains", o.tasks,
-      [&](uint64_t s) { return variable_tracking(options(s), 4, 4); }, rows);
-  bench_counting(o.tasks, options(1), rows);
-  return rows;
+      [&](uint64_t s) { return variable_tracking(options(s), 4, 4); }, report);
+  bench_counting(o.tasks, options(1), report);
+  return std::move(report.rows);
 }
 
 }  // namespace tephra

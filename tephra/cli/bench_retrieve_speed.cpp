@@ -17,8 +17,8 @@
 namespace tephra {
 namespace {
 
-constexpr double kBytesAWord = 6.35;  // of made text, near enough
-constexpr size_t kAppendBytes = 6350;
+constexpr double kBytesAWord = 7.93;  // of made text
+constexpr size_t kAppendBytes = 7930;
 constexpr size_t kQuestionWords = 6;
 
 // Questions of words that stand together somewhere.

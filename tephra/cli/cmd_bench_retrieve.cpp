@@ -30,6 +30,9 @@ void describe(Flags& flags, Options& o) {
   flags.add("--stories N", o.q.stories, "stories of two and of three facts").range(1, 1e6);
   flags.add("--tasks N", o.q.tasks, "tasks of each other kind").range(1, 1e6);
   flags.add("--lines N", o.q.lines, "sentences of filler").range(100, 1e8);
+  flags.add("--fusion", o.q.walk.fusion, "of the question's edges: by rank fusion with BM25")
+      .range(0, 1);
+  flags.add("--names", o.q.walk.names, "of the walk's steps: over names as nodes").range(0, 1);
   flags.add("--sizes", o.s.sizes, "words of the made corpora that are timed");
   flags.add("--questions N", o.s.questions, "timed on each").range(1, 1e6);
   flags.add("--sqlite-words N", o.s.sqlite_words, "the largest corpus that SQLite gets, too")

@@ -2,6 +2,7 @@
 // tephra retrieve query: the passages of an index that answer a question.
 #include "tephra/base/clock.h"
 #include "tephra/base/error.h"
+#include "tephra/base/log.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/output.h"
 #include "tephra/cli/text_input.h"
@@ -81,6 +82,7 @@ Json to_json(const Index& index, const Retrieved& found, double seconds) {
   json["route"] = route_name(found.route);
   json["local_share"] = found.local_share;
   json["tokens"] = found.tokens;
+  json["left_out"] = found.left_out;
   json["seconds"] = seconds;
   json["passages"] = Json::Array{};
   for (const Passage& p : found.passages) {
@@ -109,6 +111,10 @@ int run(const Options& o) {
   const Index index = open_index(o.index);
   Retrieved found;
   const double seconds = seconds_of([&] { found = retrieve(index, question, options); });
+  if (found.passages.empty() && found.left_out > 0) {
+    log_warning("no passage fits --budget {}: give a larger one, or index with --chunk sentences",
+                o.budget);
+  }
   if (o.json) {
     print_json(to_json(index, found, seconds));
     return 0;

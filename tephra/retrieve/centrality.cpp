@@ -23,13 +23,14 @@ class Similarities {
   // (X X' - 1) r
   std::vector<float> times(const std::vector<float>& r) const {
     const IndexArrays& a = index_.arrays();
+    std::vector<float> scaled(r.size());
+    for (size_t c = 0; c < r.size(); ++c) scaled[c] = r[c] / a.chunk_norm[c];
     std::vector<float> terms(idf_.size());
     parallel_for(index_.terms(), kGrain, [&](int64_t begin, int64_t end) {
       for (auto t = static_cast<uint32_t>(begin); t < end; ++t) {
         float sum = 0;
         for (uint64_t p = a.term_postings[t]; p < a.term_postings[t + 1]; ++p) {
-          const uint32_t c = a.chunk_of_term[p];
-          sum += count_weight(a.count_of_term[p]) * r[c] / a.chunk_norm[c];
+          sum += count_weight(a.count_of_term[p]) * scaled[a.chunk_of_term[p]];
         }
         terms[t] = sum * idf_[t] * idf_[t];
       }

@@ -44,8 +44,14 @@ bool is_abbreviation(std::string_view before_dot) {
   return initial || std::find(kKnown.begin(), kKnown.end(), word) != kKnown.end();
 }
 
-// The end of the sentence whose mark stands at `at`, after closing quotes; 0 when it ends none.
-size_t sentence_end(std::string_view text, size_t at) {
+// The marks at `at` with the quotes that close behind them: where they end, and whether a sentence
+// does.
+struct Marks {
+  size_t end = 0;
+  bool ends_sentence = false;
+};
+
+Marks marks_at(std::string_view text, size_t at) {
   size_t end = at + 1;
   while (end < text.size() &&
          (text[end] == '"' || text[end] == '\'' || text[end] == ')' || text[end] == ']' ||
@@ -53,9 +59,21 @@ size_t sentence_end(std::string_view text, size_t at) {
     ++end;
   }
   if (text.substr(end).starts_with("\xe2\x80\x9d")) end += 3;  // a closing double quotation mark
-  if (end < text.size() && !is_blank(text[end])) return 0;
+  if (end < text.size() && !is_blank(text[end])) return {end, false};
   const std::string_view before = text.substr(0, at);
-  return text[at] == '.' && (is_abbreviation(before) || is_item_number(before)) ? 0 : end;
+  return {end, text[at] != '.' || !(is_abbreviation(before) || is_item_number(before))};
+}
+
+constexpr std::array<bool, 256> kMayEnd = [] {
+  std::array<bool, 256> table{};
+  for (const char c : {'.', '!', '?', '\n'}) table[static_cast<unsigned char>(c)] = true;
+  return table;
+}();
+
+// The next mark or newline from `at` on; the text's size when there is none.
+size_t next_end(std::string_view text, size_t at) {
+  while (at < text.size() && !kMayEnd[static_cast<unsigned char>(text[at])]) ++at;
+  return at;
 }
 
 // A newline ends a sentence unless the text was wrapped there: the next line goes on in lower case.
@@ -89,19 +107,18 @@ void emit(std::string_view piece, Sink sink) {
 
 void cut_sentences(std::string_view text, Sink sink) {
   size_t begin = 0;
-  for (size_t at = text.find_first_of(".!?\n"); at < text.size();
-       at = text.find_first_of(".!?\n", at)) {
-    size_t end = 0;
+  for (size_t at = next_end(text, 0); at < text.size(); at = next_end(text, at)) {
+    Marks marks{at + 1, false};
     if (text[at] != '\n') {
-      end = sentence_end(text, at);
-    } else if (ends_at_newline(text, at) && !is_heading(text.substr(begin, at - begin))) {
-      end = at + 1;
+      marks = marks_at(text, at);
+    } else {
+      marks.ends_sentence =
+          ends_at_newline(text, at) && !is_heading(text.substr(begin, at - begin));
     }
-    if (end != 0) {
-      emit(text.substr(begin, end - begin), sink);
-      begin = end;
-    }
-    at = std::max(at + 1, end);
+    at = marks.end;
+    if (!marks.ends_sentence) continue;
+    emit(text.substr(begin, at - begin), sink);
+    begin = at;
   }
   emit(text.substr(begin), sink);
 }
@@ -148,14 +165,24 @@ bool looks_like_lines(std::string_view text) {
     begin = end == std::string_view::npos ? text.size() : end + 1;
     if (line.empty()) continue;
     ++lines;
-    for (size_t at = line.find_first_of(".!?"); at < line.size();
-         at = line.find_first_of(".!?", at + 1)) {
-      if (sentence_end(line, at) == 0) continue;
+    for (size_t at = next_end(line, 0); at < line.size(); at = next_end(line, at)) {
+      const Marks marks = marks_at(line, at);
+      at = marks.end;
+      if (!marks.ends_sentence) continue;
       ++prose;
       break;
     }
   }
   return lines > 1 && prose < kProseShare * lines;
+}
+
+bool has_giant_line(std::string_view text) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    if (end - begin > kMaxLineBytes) return true;
+    begin = end + 1;
+  }
+  return false;
 }
 
 }  // namespace
@@ -173,7 +200,8 @@ void cut_chunks(std::string_view text, const ChunkOptions& options, const std::s
                 Sink sink) {
   switch (options.kind) {
     case ChunkKind::automatic:
-      return looks_like_lines(text) ? cut_lines(text, where, sink) : cut_sentences(text, sink);
+      return looks_like_lines(text) && !has_giant_line(text) ? cut_lines(text, where, sink)
+                                                             : cut_sentences(text, sink);
     case ChunkKind::sentences:
       return cut_sentences(text, sink);
     case ChunkKind::lines:

@@ -13,6 +13,13 @@ namespace {
 
 constexpr float kNameWeight = 1.5F, kPairWeight = 1;
 
+float kind_weight(TermKind kind) {
+  if (kind == TermKind::word) return 1;
+  return kind == TermKind::name ? kNameWeight : kPairWeight;
+}
+
+}  // namespace
+
 const std::array<float, 256> kCountWeights = [] {
   std::array<float, 256> table{};
   for (size_t i = 1; i < table.size(); ++i) {
@@ -20,13 +27,6 @@ const std::array<float, 256> kCountWeights = [] {
   }
   return table;
 }();
-
-float kind_weight(TermKind kind) {
-  if (kind == TermKind::word) return 1;
-  return kind == TermKind::name ? kNameWeight : kPairWeight;
-}
-
-}  // namespace
 
 uint64_t pair_hash(uint64_t first, uint64_t second) {
   const uint64_t h = (first * 3 ^ second) * 0xd6e8feb86659fd93;
@@ -38,8 +38,6 @@ float term_idf(int64_t chunks, int64_t chunks_with, TermKind kind) {
       std::log((1 + static_cast<double>(chunks)) / (1 + static_cast<double>(chunks_with))) + 1;
   return static_cast<float>(idf) * kind_weight(kind);
 }
-
-float count_weight(uint8_t count) { return kCountWeights[count]; }
 
 int64_t Index::words() const {
   return std::accumulate(a_.chunk_words.begin(), a_.chunk_words.end(), int64_t{0});

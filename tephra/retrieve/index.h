@@ -4,6 +4,7 @@
 // never changed: IndexBuilder makes a new one from an old one and more documents.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -99,6 +100,9 @@ class Index {
 };
 
 float term_idf(int64_t chunks, int64_t chunks_with, TermKind kind);
-float count_weight(uint8_t count);  // 1 + log(count)
+
+// 1 + log(count), for counts from 1 on.
+extern const std::array<float, 256> kCountWeights;
+inline float count_weight(uint8_t count) { return kCountWeights[count]; }
 
 }  // namespace tephra

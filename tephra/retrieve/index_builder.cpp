@@ -18,6 +18,7 @@ namespace {
 
 constexpr size_t kFirstSlots = 1 << 12;
 constexpr uint32_t kMaxChunks = 0xfffffff0;
+constexpr size_t kMaxChunkBytes = 0xffffffff;  // what chunk_bytes can say
 
 template <class T>
 std::vector<T> copied(std::span<const T> values) {
@@ -112,6 +113,10 @@ void IndexBuilder::add_chunk(size_t begin, size_t end) {
     last_hash = hash;
   }
   if (words == 0) return;
+  require_data(text.size() <= kMaxChunkBytes,
+               "index: expected chunks of at most {} bytes, got one of {}; cut it by --chunk "
+               "sentences or fixed",
+               kMaxChunkBytes, text.size());
   require_data(d_.chunk_begin.size() < kMaxChunks, "index: expected at most {} chunks in a corpus",
                kMaxChunks);
   d_.chunk_begin.push_back(begin);

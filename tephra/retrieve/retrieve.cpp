@@ -5,6 +5,7 @@
 #include <map>
 
 #include "tephra/base/error.h"
+#include "tephra/text/unicode.h"
 
 namespace tephra {
 namespace {
@@ -53,8 +54,8 @@ void spread(const Index& index, std::vector<ScoredChunk>& scored, size_t count) 
   }
 }
 
-Ranked ranked(const Index& index, std::string_view question, const RetrieveOptions& o,
-              size_t count) {
+Ranked ranked(const Index& index, std::string_view asked, const RetrieveOptions& o, size_t count) {
+  const std::string question = lossy_utf8(asked);  // a question may come from anywhere
   const QueryVector query = query_vector(index, question);
   Ranked result;
   result.route = o.route == QueryRoute::automatic ? route_of(question) : o.route;
@@ -83,7 +84,7 @@ int64_t tokens_of(const Index& index, uint32_t chunk, const RetrieveOptions& o) 
 
 // Passages by chunk: each ranked chunk with its neighbours, while they fit.
 std::map<uint32_t, Passage> chosen(const Index& index, const std::vector<ScoredChunk>& ranks,
-                                   const RetrieveOptions& o) {
+                                   const RetrieveOptions& o, int64_t& left_out) {
   std::map<uint32_t, Passage> passages;
   int64_t left = o.budget_tokens;
   int misfits = 0;
@@ -100,7 +101,10 @@ std::map<uint32_t, Passage> chosen(const Index& index, const std::vector<ScoredC
   };
   for (const ScoredChunk& s : ranks) {
     take(s.chunk, s.score);
-    if (!passages.contains(s.chunk) && ++misfits == kMisfits) break;
+    if (!passages.contains(s.chunk)) {
+      ++left_out;
+      if (!passages.empty() && ++misfits == kMisfits) break;
+    }
     const uint32_t document = index.document_of(s.chunk);
     const int64_t first = index.arrays().document_chunks[document];
     const int64_t last = int64_t{index.arrays().document_chunks[document + 1]} - 1;
@@ -124,7 +128,7 @@ Retrieved retrieve(const Index& index, std::string_view question, const Retrieve
           options.budget_tokens);
   const Ranked ranks = ranked(index, question, options, static_cast<size_t>(options.max_chunks));
   Retrieved found{.route = ranks.route, .local_share = ranks.local_share};
-  for (const auto& [chunk, passage] : chosen(index, ranks.chunks, options)) {
+  for (const auto& [chunk, passage] : chosen(index, ranks.chunks, options, found.left_out)) {
     found.passages.push_back(passage);
     found.tokens += passage.tokens;
   }

@@ -42,6 +42,7 @@ struct Retrieved {
   double local_share = 1;         // of the mixture
   std::vector<Passage> passages;  // in the order of the corpus
   int64_t tokens = 0;
+  int64_t left_out = 0;           // ranked chunks that were tried and did not fit the budget
   std::vector<WordTimes> counts;  // for questions about counts: the corpus's most frequent words
 };
 

@@ -2,45 +2,17 @@
 #include "tephra/retrieve/tasks.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "tephra/base/error.h"
-#include "tephra/core/rng.h"
+#include "tephra/retrieve/task_dice.h"
 
 namespace tephra {
 namespace {
 
-// A run of numbers from a seed.
-class Dice {
- public:
-  Dice(uint64_t seed, std::string_view what) : key_{.seed = seed, .stream = stream_of(what)} {}
-  int below(size_t n) { return static_cast<int>(uniform(key_, next_++) * static_cast<double>(n)); }
-  template <class List>
-  const auto& pick(const List& list) {
-    return list[static_cast<size_t>(below(list.size()))];
-  }
-  template <class T>
-  void shuffle(std::vector<T>& list) {
-    for (size_t i = list.size(); i > 1; --i) {
-      std::swap(list[i - 1], list[static_cast<size_t>(below(i))]);
-    }
-  }
-  std::string letters(int count, char first) {
-    std::string word;
-    for (int i = 0; i < count; ++i) word += static_cast<char>(first + below(26));
-    return word;
-  }
-  std::string number() { return format("{}", 1000000 + below(9000000)); }
-
- private:
-  RngKey key_;
-  uint64_t next_ = 0;
-};
-
 // Filler with `facts` strewn in, in their order; gold are the lines of the facts named.
 void hide(RetrievalTask& task, const TaskOptions& o, const std::vector<std::string>& facts,
-          const std::vector<size_t>& gold, Dice& dice) {
+          const std::vector<size_t>& gold, TaskDice& dice) {
   TEPHRA_ASSERT(o.filler != nullptr && !o.filler->empty(), "stories need filler");
   std::vector<size_t> places(facts.size());
   for (size_t& place : places)
@@ -59,25 +31,64 @@ void hide(RetrievalTask& task, const TaskOptions& o, const std::vector<std::stri
   for (const size_t g : gold) task.gold.push_back(line_of[g]);
 }
 
-constexpr std::array<const char*, 4> kPeople = {"Mary", "John", "Daniel", "Sandra"};
-constexpr std::array<const char*, 6> kPlaces = {"bathroom", "bedroom", "garden",
-                                                "hallway",  "kitchen", "office"};
-constexpr std::array<const char*, 3> kThings = {"football", "apple", "milk"};
-constexpr std::array<const char*, 5> kGo = {"went to", "journeyed to", "moved to", "travelled to",
-                                            "went back to"};
-constexpr std::array<const char*, 4> kTake = {"got", "grabbed", "picked up", "took"};
-constexpr std::array<const char*, 4> kDrop = {"dropped", "discarded", "left", "put down"};
+// What a story is told with, and how it is asked about a THING and a PLACE.
+struct StoryLexicon {
+  std::vector<std::string> people, places, things, go, take, drop, where, before;
+};
+
+// bAbI's words, and others that share none with them.
+const StoryLexicon& lexicon(StoryWords words) {
+  static const StoryLexicon kBabi = {
+      {"Mary", "John", "Daniel", "Sandra"},
+      {"bathroom", "bedroom", "garden", "hallway", "kitchen", "office"},
+      {"football", "apple", "milk"},
+      {"went to", "journeyed to", "moved to", "travelled to", "went back to"},
+      {"got", "grabbed", "picked up", "took"},
+      {"dropped", "discarded", "left", "put down"},
+      {"Where is the THING?"},
+      {"Where was the THING before the PLACE?"}};
+  static const StoryLexicon kOther = {
+      {"Amara", "Kenji", "Lotte", "Pavel", "Ines"},
+      {"attic", "library", "courtyard", "cellar", "balcony", "workshop", "stable"},
+      {"lantern", "umbrella", "violin", "basket"},
+      {"walked over to", "headed for", "hurried into", "strolled to"},
+      {"lifted", "collected", "snatched", "carried off"},
+      {"set aside", "abandoned", "released"},
+      {"Can you tell me which room the THING is in now?",
+       "I am looking for the THING. Where did it end up?",
+       "What is the current location of the THING?"},
+      {"In which room was the THING until it was brought to the PLACE?",
+       "From where did the THING come to the PLACE?",
+       "The THING is in the PLACE now; name the room where it used to be."}};
+  return words == StoryWords::babi ? kBabi : kOther;
+}
+
+std::string worded(std::string form, const std::string& thing, const std::string& place) {
+  const auto put = [&](std::string_view mark, const std::string& word) {
+    const size_t at = form.find(mark);
+    if (at != std::string::npos) form.replace(at, mark.size(), word);
+  };
+  put("THING", thing);
+  put("PLACE", place);
+  return form;
+}
 
 // A small world: who is where, who holds what, and which facts say so.
 class World {
  public:
-  explicit World(Dice& dice) : dice_(dice) { thing_place_.fill(-1); }
+  World(const StoryLexicon& words, TaskDice& dice)
+      : words_(words),
+        dice_(dice),
+        moves_(words.people.size()),
+        taken_(words.things.size()),
+        holder_(words.things.size(), -1),
+        thing_place_(words.things.size(), -1) {}
 
   void step() {
-    const auto who = static_cast<size_t>(dice_.below(kPeople.size()));
+    const auto who = static_cast<size_t>(dice_.below(words_.people.size()));
     const int what = dice_.below(10);
     if (what < 6 || moves_[who].empty()) return go(who);
-    const auto thing = static_cast<size_t>(dice_.below(kThings.size()));
+    const auto thing = static_cast<size_t>(dice_.below(words_.things.size()));
     if (holder_[thing] == static_cast<int>(who)) return drop(who, thing);
     const int place = thing_place_[thing];
     if (holder_[thing] < 0 && (place < 0 || place == moves_[who].back().place)) {
@@ -111,74 +122,78 @@ class World {
   };
 
   void go(size_t who) {
-    int place = dice_.below(kPlaces.size());
+    int place = dice_.below(words_.places.size());
     if (!moves_[who].empty() && moves_[who].back().place == place) {
-      place = (place + 1) % static_cast<int>(kPlaces.size());
+      place = (place + 1) % static_cast<int>(words_.places.size());
     }
     moves_[who].push_back({place, facts_.size()});
-    facts_.push_back(format("{} {} the {}.", kPeople[who], dice_.pick(kGo),
-                            kPlaces[static_cast<size_t>(place)]));
+    facts_.push_back(format("{} {} the {}.", words_.people[who], dice_.pick(words_.go),
+                            words_.places[static_cast<size_t>(place)]));
   }
   void take(size_t who, size_t thing) {
     holder_[thing] = static_cast<int>(who);
     taken_[thing].push_back(facts_.size());
-    facts_.push_back(format("{} {} the {}.", kPeople[who], dice_.pick(kTake), kThings[thing]));
+    facts_.push_back(
+        format("{} {} the {}.", words_.people[who], dice_.pick(words_.take), words_.things[thing]));
   }
   void drop(size_t who, size_t thing) {
     holder_[thing] = -1;
     thing_place_[thing] = moves_[who].back().place;
-    facts_.push_back(format("{} {} the {}.", kPeople[who], dice_.pick(kDrop), kThings[thing]));
+    facts_.push_back(
+        format("{} {} the {}.", words_.people[who], dice_.pick(words_.drop), words_.things[thing]));
   }
 
-  Dice& dice_;
+  const StoryLexicon& words_;
+  TaskDice& dice_;
   std::vector<std::string> facts_;
-  std::array<std::vector<Move>, kPeople.size()> moves_;
-  std::array<std::vector<size_t>, kThings.size()> taken_;
-  std::array<int, kThings.size()> holder_ = {-1, -1, -1};
-  std::array<int, kThings.size()> thing_place_;
+  std::vector<std::vector<Move>> moves_;    // by person
+  std::vector<std::vector<size_t>> taken_;  // by thing
+  std::vector<int> holder_, thing_place_;   // by thing; -1: nobody, nowhere
 };
 
-std::string capital_word(Dice& dice) {
+std::string capital_word(TaskDice& dice) {
   std::string word = dice.letters(5, 'A');
   return word;
 }
 
 }  // namespace
 
-RetrievalTask two_fact_story(const TaskOptions& o, int events) {
-  Dice dice(o.seed, "two facts");
-  World world(dice);
+RetrievalTask two_fact_story(const TaskOptions& o, int events, StoryWords words) {
+  TaskDice dice(o.seed, "two facts");
+  const StoryLexicon& lex = lexicon(words);
+  World world(lex, dice);
   for (int i = 0;; ++i) {
     world.step();
-    const auto thing = static_cast<size_t>(dice.below(kThings.size()));
+    const auto thing = static_cast<size_t>(dice.below(lex.things.size()));
     const std::vector<size_t> gold = world.two_facts(thing);
     if (i + 1 < events || gold.empty()) continue;
     RetrievalTask task;
-    task.question = format("Where is the {}?", kThings[thing]);
+    task.question = worded(lex.where[o.seed % lex.where.size()], lex.things[thing], "");
     hide(task, o, world.facts(), gold, dice);
     return task;
   }
 }
 
-RetrievalTask three_fact_story(const TaskOptions& o, int events) {
-  Dice dice(o.seed, "three facts");
-  World world(dice);
+RetrievalTask three_fact_story(const TaskOptions& o, int events, StoryWords words) {
+  TaskDice dice(o.seed, "three facts");
+  const StoryLexicon& lex = lexicon(words);
+  World world(lex, dice);
   for (int i = 0;; ++i) {
     world.step();
-    const auto thing = static_cast<size_t>(dice.below(kThings.size()));
+    const auto thing = static_cast<size_t>(dice.below(lex.things.size()));
     int place = 0;
     const std::vector<size_t> gold = world.three_facts(thing, place);
     if (i + 1 < events || gold.empty()) continue;
     RetrievalTask task;
-    task.question = format("Where was the {} before the {}?", kThings[thing],
-                           kPlaces[static_cast<size_t>(place)]);
+    task.question = worded(lex.before[o.seed % lex.before.size()], lex.things[thing],
+                           lex.places[static_cast<size_t>(place)]);
     hide(task, o, world.facts(), gold, dice);
     return task;
   }
 }
 
 RetrievalTask hash_hop(const TaskOptions& o, int hops) {
-  Dice dice(o.seed, "hash hop");
+  TaskDice dice(o.seed, "hash hop");
   RetrievalTask task;
   std::vector<size_t> of_first;  // lines of the first chain, before they are shuffled
   while (task.lines.size() < static_cast<size_t>(o.lines)) {
@@ -205,7 +220,7 @@ RetrievalTask hash_hop(const TaskOptions& o, int hops) {
 }
 
 RetrievalTask needle(const TaskOptions& o, const NeedleShape& shape) {
-  Dice dice(o.seed, "needle");
+  TaskDice dice(o.seed, "needle");
   std::vector<std::string> facts;
   std::string asked;
   for (int k = 0; k < shape.keys + shape.distractors; ++k) {
@@ -232,7 +247,7 @@ RetrievalTask needle(const TaskOptions& o, const NeedleShape& shape) {
 }
 
 RetrievalTask variable_tracking(const TaskOptions& o, int hops, int chains) {
-  Dice dice(o.seed, "variables");
+  TaskDice dice(o.seed, "variables");
   std::vector<std::string> facts;
   std::string asked;
   std::vector<std::vector<std::string>> lists;
@@ -265,7 +280,7 @@ RetrievalTask variable_tracking(const TaskOptions& o, int hops, int chains) {
 }
 
 RetrievalTask common_words(const TaskOptions& o) {
-  Dice dice(o.seed, "common words");
+  TaskDice dice(o.seed, "common words");
   constexpr int kCommon = 10, kOften = 30, kRare = 3;
   constexpr size_t kInLine = 10;
   RetrievalTask task;

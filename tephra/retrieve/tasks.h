@@ -23,10 +23,14 @@ struct TaskOptions {
   uint64_t seed = 1;
 };
 
+enum class StoryWords { babi, other };
+
 // A person took a thing and went somewhere: where is it? Gold: two facts of `events` or so.
-RetrievalTask two_fact_story(const TaskOptions& options, int events);
+RetrievalTask two_fact_story(const TaskOptions& options, int events,
+                             StoryWords words = StoryWords::babi);
 // Where was it before that? Gold: three facts.
-RetrievalTask three_fact_story(const TaskOptions& options, int events);
+RetrievalTask three_fact_story(const TaskOptions& options, int events,
+                               StoryWords words = StoryWords::babi);
 // Which lines lead from this hash, in `hops` assignments? No filler: `lines` of other chains.
 RetrievalTask hash_hop(const TaskOptions& options, int hops);
 // `keys` numbers to be found among `distractors` of the same form, each said `values` times.
@@ -38,5 +42,9 @@ RetrievalTask needle(const TaskOptions& options, const NeedleShape& shape);
 RetrievalTask variable_tracking(const TaskOptions& options, int hops, int chains);
 // The ten words that stand there most often, in lists of words.
 RetrievalTask common_words(const TaskOptions& options);
+
+// A question over a made-up world of firms, people, towns and rivers, a passage about each; no
+// filler: all `lines` are of these shapes. Gold: the passages of 2 or 3 hops (tasks_world.cpp).
+RetrievalTask invented_world(const TaskOptions& options, int hops);
 
 }  // namespace tephra

@@ -12,10 +12,11 @@
 namespace tephra {
 namespace {
 
-constexpr double kSettled = 1e-6;   // change of an iteration, in sum, that ends it
-constexpr double kMinMass = 1e-12;  // a chunk visited less is not worth its edges
-constexpr int64_t kRounds = 4;      // of finding edges, at least: where the walk has got to
-constexpr int64_t kVisitGrain = 4;  // chunks of one piece of parallel work
+constexpr double kSettled = 1e-6;        // change of an iteration, in sum, that ends it
+constexpr double kMinMass = 1e-12;       // a chunk visited less is not worth its edges
+constexpr int64_t kRounds = 4;           // of finding edges, at least: where the walk has got to
+constexpr int64_t kMostWithName = 1000;  // chunks: a name in more of them says little
+constexpr int64_t kVisitGrain = 4;       // chunks of one piece of parallel work
 
 float sharpened(float cosine, double power) {
   if (power == 3) return cosine * cosine * cosine;
@@ -25,8 +26,9 @@ float sharpened(float cosine, double power) {
 }
 
 struct Edges {
-  std::vector<ScoredChunk> to;  // weights
-  double total = 0;             // of all edges, those not kept included
+  std::vector<ScoredChunk> to;       // weights
+  double total = 0;                  // of all edges, those not kept included
+  std::vector<ScoredChunk> by_name;  // shares of a step over a name that both hold; sum to 1
 };
 
 // The edges of one chunk: an accumulation over the postings of its terms.
@@ -50,10 +52,35 @@ class EdgeFinder {
       const float idf = index_.idf(term);
       add(term, count_weight(held.counts[i]) * idf * idf);
     }
-    return collect(chunk);
+    Edges edges = collect(chunk);
+    if (options_.names > 0) edges.by_name = by_name(held, chunk);
+    return edges;
   }
 
  private:
+  // As if names were nodes: first to one of the chunk's names, then to a chunk that holds it.
+  std::vector<ScoredChunk> by_name(const Postings& held, uint32_t chunk) {
+    std::vector<uint32_t> names;
+    for (const uint32_t term : held.chunks) {
+      const int64_t with = index_.chunks_with(term);
+      if (index_.kind(term) != TermKind::word && with > 1 && with <= kMostWithName)
+        names.push_back(term);
+    }
+    const auto each = 1 / static_cast<float>(std::max<size_t>(1, names.size()));
+    for (const uint32_t term : names) {
+      const Postings p = index_.postings(term);
+      const float share = each / static_cast<float>(p.chunks.size() - 1);
+      for (const uint32_t c : p.chunks) {
+        if (c != chunk) sums_.add(c, share);
+      }
+    }
+    std::vector<ScoredChunk> to;
+    for (const uint32_t c : sums_.touched()) to.push_back({c, sums_[c]});
+    sums_.clear();
+    keep_best(to, static_cast<size_t>(options_.neighbours));
+    return to;
+  }
+
   void add(uint32_t term, float scale) {
     const Postings p = index_.postings(term);
     for (size_t i = 0; i < p.chunks.size(); ++i) {
@@ -197,9 +224,14 @@ class Graph {
     nodes_[node].visited = true;
     const double total = edges.total + nodes_[node].question_edge;
     if (!(total > 0)) return;
+    const double names = edges.by_name.empty() ? 0 : options_.names;
     for (const ScoredChunk& e : edges.to) {
       const uint32_t to = node_of(e.chunk);
-      nodes_[node].to.emplace_back(to, static_cast<float>(e.score / total));
+      nodes_[node].to.emplace_back(to, static_cast<float>((1 - names) * e.score / total));
+    }
+    for (const ScoredChunk& e : edges.by_name) {
+      const uint32_t to = node_of(e.chunk);
+      nodes_[node].to.emplace_back(to, static_cast<float>(names * e.score));
     }
   }
 

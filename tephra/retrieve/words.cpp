@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/retrieve/words.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "tephra/text/unicode.h"
@@ -9,23 +11,30 @@
 namespace tephra {
 namespace {
 
-constexpr unsigned char kWide = 0xff;  // of kLower: the character is beyond ASCII
+enum class ByteKind : uint8_t { separator, ascii, wide };  // of a word: ascii and most wide ones
 
-// What an ASCII letter or digit is in lower case; 0 for what separates words.
-constexpr std::array<unsigned char, 256> kLower = [] {
-  std::array<unsigned char, 256> table{};
-  for (int c = 0; c < 256; ++c) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z')) table[byte] = byte;
-    if (c >= 'A' && c <= 'Z') table[byte] = static_cast<unsigned char>(c - 'A' + 'a');
-    if (c >= 0x80) table[byte] = kWide;
+constexpr std::array<ByteKind, 256> kKinds = [] {
+  std::array<ByteKind, 256> table{};
+  for (size_t c = 0; c < 256; ++c) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    table[c] = c >= 0x80                          ? ByteKind::wide
+               : letter || (c >= '0' && c <= '9') ? ByteKind::ascii
+                                                  : ByteKind::separator;
   }
   return table;
 }();
 
-unsigned char lower_at(std::string_view text, size_t at) {
-  return kLower[static_cast<unsigned char>(text[at])];
+ByteKind kind_at(std::string_view text, size_t at) {
+  return kKinds[static_cast<unsigned char>(text[at])];
 }
+
+uint64_t load_block(const char* from, size_t bytes) {
+  uint64_t block = 0;
+  std::memcpy(&block, from, bytes);
+  return block;
+}
+
+static_assert(std::endian::native == std::endian::little, "hashes are of little-endian blocks");
 
 // Chinese and Japanese are written without spaces.
 bool stands_alone(uint32_t c) {
@@ -82,46 +91,56 @@ class StopWords {
 
 uint64_t word_hash(std::string_view lower) {
   uint64_t hash = lower.size();
-  while (lower.size() > 8) {
-    uint64_t block = 0;
-    std::memcpy(&block, lower.data(), 8);
-    hash = mixed(hash, block);
-    lower.remove_prefix(8);
-  }
-  uint64_t block = 0;
-  std::memcpy(&block, lower.data(), lower.size());
-  return mixed(mixed(hash, block), 0);
+  for (; lower.size() > 8; lower.remove_prefix(8)) hash = mixed(hash, load_block(lower.data(), 8));
+  return mixed(mixed(hash, load_block(lower.data(), lower.size())), 0);
 }
 
 bool WordReader::is_word_at(size_t at) const {
-  const unsigned char lower = lower_at(text_, at);
-  if (lower != kWide) return lower != 0;
+  const ByteKind kind = kind_at(text_, at);
+  if (kind != ByteKind::wide) return kind == ByteKind::ascii;
   return (char_bits(first_code_point(text_.data() + at).value) & (kWord | kNumber)) != 0;
 }
 
 bool WordReader::next(Word& word) {
   while (at_ < text_.size() && !is_word_at(at_)) {
-    at_ += lower_at(text_, at_) == kWide ? first_code_point(text_.data() + at_).bytes : 1;
+    at_ += kind_at(text_, at_) == ByteKind::wide ? first_code_point(text_.data() + at_).bytes : 1;
   }
   if (at_ >= text_.size()) return false;
 
   word.begin = at_;
   word.capital = text_[at_] >= 'A' && text_[at_] <= 'Z';
-  lower_.clear();
-  while (at_ < text_.size()) {
-    const unsigned char lower = lower_at(text_, at_);
-    if (lower == 0) break;
-    if (lower == kWide) {
-      take_wide(word);
-      break;
-    }
-    lower_ += static_cast<char>(lower);
-    ++at_;
+  while (at_ < text_.size() && kind_at(text_, at_) == ByteKind::ascii) ++at_;
+  word.hash = lower_ascii(word.begin, at_);
+  size_t size = at_ - word.begin;
+  if (at_ < text_.size() && kind_at(text_, at_) == ByteKind::wide) {
+    lower_.resize(size);
+    take_wide(word);
+    size = lower_.size();
+    word.hash = word_hash(lower_);
   }
   word.end = at_;
-  word.text = lower_;
-  word.hash = word_hash(lower_);
+  word.text = std::string_view(lower_).substr(0, size);
   return true;
+}
+
+// Copies these letters and digits to lower_, which may be longer, in lower case, and hashes them as
+// word_hash does: eight at a time, since one bit makes all of them lower and leaves digits as they
+// are.
+uint64_t WordReader::lower_ascii(size_t begin, size_t end) {
+  constexpr uint64_t kLowerBits = 0x2020202020202020;
+  const size_t size = end - begin;
+  if (lower_.size() < size + 8) lower_.resize(size + 8);
+  uint64_t hash = size;
+  for (size_t at = 0; at < size; at += 8) {
+    const size_t bytes = std::min<size_t>(8, size - at);
+    const char* from = text_.data() + begin + at;
+    uint64_t block = begin + at + 8 <= text_.size() ? load_block(from, 8) : load_block(from, bytes);
+    block |= kLowerBits;
+    if (bytes < 8) block &= (uint64_t{1} << 8 * bytes) - 1;
+    std::memcpy(lower_.data() + at, &block, 8);
+    hash = mixed(hash, block);
+  }
+  return mixed(hash, 0);
 }
 
 void WordReader::take_wide(Word& word) {

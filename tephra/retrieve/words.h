@@ -25,6 +25,7 @@ class WordReader {
 
  private:
   bool is_word_at(size_t at) const;
+  uint64_t lower_ascii(size_t begin, size_t end);
   void take_wide(Word& word);  // a word with characters beyond ASCII
 
   std::string_view text_;

@@ -67,6 +67,23 @@ TEST(RetrieveCommand, SaysWhatIsWrong) {
   const Ran again = run((scratch / "good.txt").string());
   EXPECT_EQ(again.code, 2);
   EXPECT_NE(again.err.find("--append adds to it"), std::string::npos) << again.err;
+  std::string other = read_file(index);
+  other[8] = 2;
+  write_file(index, other);
+  const Ran version = kRetrieve({"retrieve", "query", "--index", index, "what?"});
+  EXPECT_EQ(version.code, 3);
+  EXPECT_NE(version.err.find("expected an index of version 1, got version 2"), std::string::npos)
+      << version.err;
+  EXPECT_EQ(
+      kRetrieve({"retrieve", "index", (scratch / "good.txt").string(), "--out", index, "--append"})
+          .code,
+      3);
+  write_file(scratch / "giant.txt", "a = b\n" + std::string(size_t{2} << 20, 'x') + "\nc = d\n");
+  const Ran giant = kRetrieve({"retrieve", "index", (scratch / "giant.txt").string(), "--out",
+                               index, "--force", "--chunk", "lines"});
+  EXPECT_EQ(giant.code, 3);
+  EXPECT_NE(giant.err.find("line 2: expected at most 1.0 MiB, got 2.0 MiB"), std::string::npos)
+      << giant.err;
   write_file(index, "not an index");
   EXPECT_EQ(kRetrieve({"retrieve", "query", "--index", index, "what?"}).code, 3);
 }

@@ -59,6 +59,21 @@ TEST(RetrieveChunks, ASentenceWithoutEndIsCutBetweenWordsOrCharacters) {
   EXPECT_EQ(total, letters.size());
 }
 
+// Each mark once: by the square of their number this would take hours.
+TEST(RetrieveChunks, RunsOfMarksCostTheirLength) {
+  for (const char* mark : {".", "!?", ".\"", "a."}) {
+    std::string text;
+    while (text.size() < 4'000'000) text += mark;
+    text += "x";
+    size_t bytes = 0;
+    for (const ChunkKind kind : {ChunkKind::sentences, ChunkKind::automatic}) {
+      cut_chunks(text, {.kind = kind}, "test",
+                 [&](std::string_view chunk) { bytes += chunk.size(); });
+    }
+    EXPECT_EQ(bytes, 2 * text.size()) << mark;
+  }
+}
+
 TEST(RetrieveChunks, LinesAreKeptWholeAndGiantOnesRefused) {
   const ChunkOptions lines{.kind = ChunkKind::lines};
   EXPECT_EQ(chunks_of("a. b.\n\n  c \r\nd", lines), (Chunks{"a. b.", "c", "d"}));
@@ -67,6 +82,8 @@ TEST(RetrieveChunks, LinesAreKeptWholeAndGiantOnesRefused) {
   EXPECT_STREQ(error.what(), "test: line 2: expected at most 1.0 MiB, got 1.0 MiB");
   EXPECT_EQ(error.fault(), Fault::data);
   EXPECT_NE(error.hint().find("--chunk sentences"), std::string::npos);
+  // Unless it is left to us how to cut: then it is no list.
+  EXPECT_GT(chunks_of("short\n" + giant).size(), kMaxLineBytes / kMaxSentenceBytes);
 }
 
 TEST(RetrieveChunks, FixedOnesHaveThatManyWords) {

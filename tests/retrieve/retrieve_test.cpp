@@ -191,6 +191,28 @@ TEST(Retrieve, QuestionsOfUnknownWordsAreAnsweredFromTheWhole) {
   EXPECT_EQ(found.passages.size(), kFacts.size());
 }
 
+TEST(Retrieve, TakesQuestionsOfAnyBytes) {
+  const Index index = index_of_lines(kFacts);
+  for (const char* question : {"football \xf0", "\xff\xfe football", "football \xe2\x82"}) {
+    const Retrieved found = retrieve(index, question, {.max_chunks = 1});
+    ASSERT_EQ(found.passages.size(), 1u);
+    EXPECT_EQ(index.text(found.passages[0].chunk), "John picked up the football.");
+  }
+}
+
+// Long documents before a short one: what fits is given, and the rest is counted.
+TEST(Retrieve, PassagesTooLongForTheBudgetAreLeftOut) {
+  std::vector<std::string> lines;
+  for (int i = 0; i < 5; ++i)
+    lines.push_back("The football of the football " + std::string(400, 'x'));
+  lines.push_back("A football and some other things that are said here.");
+  const Index index = index_of_lines(lines);
+  const Retrieved found = retrieve(index, "football", {.budget_tokens = 50});
+  ASSERT_EQ(found.passages.size(), 1u);
+  EXPECT_EQ(found.passages[0].chunk, 5u);
+  EXPECT_EQ(found.left_out, 5);
+}
+
 TEST(Retrieve, RoutesByTheQuestionsWords) {
   EXPECT_EQ(route_of("Where is the football?"), QueryRoute::local);
   EXPECT_EQ(route_of("Please SUMMARISE the book"), QueryRoute::global);
@@ -239,6 +261,19 @@ TEST(RetrieveTasks, ChainsAreFollowedToTheirEnd) {
   EXPECT_LT(recall_at_20(hash_hop(options, 10), RankMethod::bm25), 0.2);
   EXPECT_EQ(recall_at_20(variable_tracking(options, 4, 3), RankMethod::mixpr), 1);
   EXPECT_EQ(recall_at_20(needle(options, {2, 2, 5}), RankMethod::mixpr), 1);
+}
+
+TEST(RetrieveTasks, AnInventedWorldIsCrossedByNames) {
+  double walk = 0, plain = 0;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    const RetrievalTask task = invented_world({.lines = 800, .seed = seed}, 3);
+    ASSERT_EQ(task.lines.size(), 800u);
+    ASSERT_EQ(task.gold.size(), 3u);
+    walk += recall_at_20(task, RankMethod::mixpr) / 4;
+    plain += recall_at_20(task, RankMethod::bm25) / 4;
+  }
+  EXPECT_GT(walk, 0.9);
+  EXPECT_LT(plain, 0.6);
 }
 
 TEST(RetrieveTasks, StoriesNeedTheGraph) {

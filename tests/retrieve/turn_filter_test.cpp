@@ -125,6 +125,35 @@ std::string problem_of(const char* json) {
   return error_of([&] { chain_from_json(Json::parse(json, "text"), "chain"); }).what();
 }
 
+TEST(TurnFilter, TakesTheLargestNumbersThereAre) {
+  const Memory memory = sample_memory();
+  const TurnTable& table = memory.table();
+  for (const Column column : {Column::response, Column::session, Column::timestamp}) {
+    const RowSet rows = keep(table, all_rows(table), f_between(column, 0, INT64_MAX));
+    EXPECT_EQ(row_count(rows), table.rows()) << column_name(column);
+    EXPECT_EQ(row_count(keep(table, all_rows(table), f_value(column, {INT64_MAX}))), 0);
+  }
+}
+
+TEST(TurnFilter, BoundsWhatAModelMayAskFor) {
+  const auto problem = [](const std::string& op, int count) {
+    std::string list;
+    for (int i = 0; i < count; ++i) list += (i > 0 ? "," : "") + op;
+    return std::string(
+        error_of([&] { chain_from_json(Json::parse("[" + list + "]", "x"), "chain"); }).what());
+  };
+  std::string many = "1";
+  for (int i = 0; i < 1000; ++i) many += ",1";
+  EXPECT_EQ(problem(R"({"op": "f_value", "column": "session", "values": [)" + many + "]}", 1),
+            "chain[0]: values: expected 1 to 1000 of them, got 1001");
+  EXPECT_EQ(problem(R"({"op": "f_value", "column": "session", "values": [1]})", 33),
+            "chain: expected at most 32 operators, got 33");
+  const Chain chain = chain_from_json(
+      Json::parse(R"([{"op": "f_value", "column": "session", "values": [3, 1, 3]}])", "x"),
+      "chain");
+  EXPECT_EQ(to_text(chain[0]), "f_value(session, [1, 3])");
+}
+
 TEST(TurnFilter, SaysWhatIsWrongWithAnOperator) {
   EXPECT_EQ(problem_of(R"({"op": "f_value"})"),
             "chain: expected a list of operators, got an object");

@@ -52,7 +52,7 @@ int32_t narrowed(int64_t value) {
 RowRange sorted_rows(const TurnTable& table, Column column, int64_t lo, int64_t hi) {
   switch (column) {
     case Column::response:
-      return {std::max<int64_t>(0, lo), std::min(table.rows(), hi + 1)};
+      return {std::max<int64_t>(0, lo), std::min(table.rows() - 1, hi) + 1};
     case Column::session:
       return table.rows_in_sessions(narrowed(lo), narrowed(hi));
     case Column::date:

@@ -25,6 +25,9 @@ constexpr std::array kExpected = {"a number from 0",
                                   "a time of day like \"10:55\"",
                                   "a time like \"2023-10-22T10:55:05\""};
 
+// A chain comes from a model or from a client: it is bounded, since each step may read all rows.
+constexpr size_t kMaxValues = 1000, kMaxSteps = 32;
+
 std::string value_text(Column column, int64_t value) {
   const auto small = static_cast<int32_t>(value);
   switch (column) {
@@ -126,8 +129,8 @@ Operator operator_from_json(const Json& json, const std::string& where) {
               {},
               {}};
   const Json::Array& values = fields.array("values");
-  require_data(!values.empty() && values.size() <= 10'000,
-               "{}: values: expected 1 to 10000 of them, got {}", where, values.size());
+  require_data(!values.empty() && values.size() <= kMaxValues,
+               "{}: values: expected 1 to {} of them, got {}", where, kMaxValues, values.size());
   require_data(kind == "f_value" || values.size() == 2,
                "{}: values: f_between takes two, the lowest and the highest, got {}", where,
                values.size());
@@ -140,6 +143,10 @@ Operator operator_from_json(const Json& json, const std::string& where) {
     require_data(number.has_value(), "{}: values: expected {} for the column {}, got {}", where,
                  kExpected[static_cast<size_t>(op.column)], name, clipped(value.dump(), 60));
     op.values.push_back(*number);
+  }
+  if (op.kind == Operator::Kind::value) {
+    std::sort(op.values.begin(), op.values.end());
+    op.values.erase(std::unique(op.values.begin(), op.values.end()), op.values.end());
   }
   return op;
 }
@@ -198,14 +205,17 @@ Json to_json(const Chain& chain) {
 
 Chain chain_from_json(const Json& json, const std::string& where) {
   require_data(json.is_array(), "{}: expected a list of operators, got {}", where, json.kind());
+  require_data(json.array().size() <= kMaxSteps, "{}: expected at most {} operators, got {}", where,
+               kMaxSteps, json.array().size());
   Chain chain;
   for (const Json& item : json.array()) {
     const std::string place = format("{}[{}]", where, chain.size());
     require_data(item.is_object(), "{}: expected an object, got {}", place, item.kind());
     Step step;
     if (const Json* any = item.find("any")) {
-      require_data(any->is_array() && !any->array().empty(),
-                   "{}.any: expected a list of operators, got {}", place, any->kind());
+      require_data(any->is_array() && !any->array().empty() && any->array().size() <= kMaxSteps,
+                   "{}.any: expected a list of 1 to {} operators, got {}", place, kMaxSteps,
+                   any->kind());
       for (const Json& op : any->array()) {
         require_data(op.is_object(), "{}.any: expected objects, got {}", place, op.kind());
         step.push_back(operator_from_json(op, place));

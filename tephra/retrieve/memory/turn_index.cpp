@@ -15,6 +15,7 @@ constexpr double kLengthShare = 0.5;   // and b: turns are short, long ones say 
 constexpr double kBesideBefore = 0.4;  // of the score of the turn before: it may be the question
 constexpr double kBesideAfter = 0.2;
 constexpr double kSpeakerShare = 2;  // of the scores of those who are asked about
+constexpr double kBelow = 1 - 1e-5;
 
 template <class Use>
 uint64_t for_each_stem(std::string_view text, Use use) {
@@ -37,16 +38,15 @@ std::vector<ScoredRow> best_rows(const TurnTable& table, const RowSet& rows,
   };
   std::vector<ScoredRow> best;  // a heap with the worst on top
   const auto k = static_cast<size_t>(search.k);
+  float least = 0;  // what a row must pass before anything else about it is looked at
   size_t at = 0;
   for (const RowRange& range : rows) {
     for (int64_t row = range.begin; row < range.end; ++row, ++at) {
       const float before = row > range.begin ? own[at - 1] : 0.0f;
       const float after = row + 1 < range.end ? own[at + 1] : 0.0f;
-      if (own[at] == 0 && before == 0 && after == 0) continue;
-      const double most =
-          (double{own[at]} + kBesideBefore * double{before} + kBesideAfter * double{after}) *
-          (speaker ? kSpeakerShare : 1);
-      if (best.size() == k && most < best.front().score) continue;  // the usual case
+      const float most = own[at] + static_cast<float>(kBesideBefore) * before +
+                         static_cast<float>(kBesideAfter) * after;
+      if (most <= least) continue;  // the usual case
       double score = own[at];
       if (before > 0 && table.session(row - 1) == table.session(row)) {
         score += kBesideBefore * static_cast<double>(before);
@@ -63,6 +63,9 @@ std::vector<ScoredRow> best_rows(const TurnTable& table, const RowSet& rows,
       }
       best.push_back(found);
       std::push_heap(best.begin(), best.end(), better);
+      if (best.size() == k) {  // a little less, since `most` is rounded
+        least = static_cast<float>(best.front().score / (speaker ? kSpeakerShare : 1) * kBelow);
+      }
     }
   }
   std::sort(best.begin(), best.end(), better);
@@ -86,14 +89,16 @@ struct TurnIndex::Found {
 };
 
 uint32_t TurnIndex::id_of_word(uint64_t hash, std::string_view lower) {
-  const auto [word, is_new_word] = word_ids_.try_emplace(hash, 0);
-  if (is_new_word) {
-    const auto [id, is_new] =
-        ids_.try_emplace(word_hash(stem(lower)), static_cast<uint32_t>(postings_.size()));
-    if (is_new) postings_.emplace_back();
-    word->second = id->second;
+  uint32_t& of_word = word_ids_[hash];
+  if (of_word == HashIds::kNone) {
+    uint32_t& of_stem = ids_[word_hash(stem(lower))];
+    if (of_stem == HashIds::kNone) {
+      of_stem = static_cast<uint32_t>(postings_.size());
+      postings_.emplace_back();
+    }
+    of_word = of_stem;
   }
-  return word->second;
+  return of_word;
 }
 
 void TurnIndex::build(const TurnTable& table) {
@@ -148,9 +153,9 @@ TurnIndex::Found TurnIndex::look_up(const RowSet& rows,
     const auto begin = static_cast<size_t>(range.begin), end = static_cast<size_t>(range.end);
     found.words += length_sums_[end] - length_sums_[begin];
     for (size_t t = 0; t < terms.size(); ++t) {
-      const auto id = ids_.find(word_hash(terms[t]));
-      if (id == ids_.end()) continue;
-      const std::vector<Posting>& list = postings_[id->second];
+      const uint32_t id = ids_.find(word_hash(terms[t]));
+      if (id == HashIds::kNone) continue;
+      const std::vector<Posting>& list = postings_[id];
       const auto before = [](const Posting& p, int64_t row) { return p.row < row; };
       const auto first = std::lower_bound(list.begin(), list.end(), range.begin, before);
       const auto last = std::lower_bound(first, list.end(), range.end, before);
@@ -203,21 +208,22 @@ std::vector<ScoredRow> TurnIndex::search(const TurnTable& table, const RowSet& r
   };
   const double mean = std::max(1.0, static_cast<double>(hits.words) / static_cast<double>(count));
   const auto length = [&](int64_t row, size_t where) {
-    if (!indexed) return static_cast<double>(hits.lengths[where]);
+    if (!indexed) return static_cast<float>(hits.lengths[where]);
     const auto i = static_cast<size_t>(row);
-    return static_cast<double>(length_sums_[i + 1] - length_sums_[i]);
+    return static_cast<float>(static_cast<uint32_t>(length_sums_[i + 1] - length_sums_[i]));
   };
+  const auto base = static_cast<float>(kSaturation * (1 - kLengthShare));
+  const auto per_word = static_cast<float>(kSaturation * kLengthShare / mean);
 
   scores_.assign(static_cast<size_t>(count), 0.0f);
   for (const std::span<const Posting> list : hits.terms) {
-    const double weight = idf(static_cast<double>(count), static_cast<double>(list.size()));
+    const auto weight = static_cast<float>(
+        (kSaturation + 1) * idf(static_cast<double>(count), static_cast<double>(list.size())));
     at = 0;
     for (const Posting& p : list) {
       const size_t where = place(p.row);
-      const double n = p.count;
-      const double norm =
-          kSaturation * (1 - kLengthShare + kLengthShare * length(p.row, where) / mean);
-      scores_[where] += static_cast<float>(weight * n * (kSaturation + 1) / (n + norm));
+      const auto n = static_cast<float>(p.count);
+      scores_[where] += weight * n / (n + base + per_word * length(p.row, where));
     }
   }
   return best_rows(table, rows, scores_, search);

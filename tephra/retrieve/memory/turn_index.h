@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "tephra/retrieve/hash_ids.h"
 #include "tephra/retrieve/memory/turn_filter.h"
 
 namespace tephra {
@@ -55,8 +55,8 @@ class TurnIndex {
 
   uint32_t id_of_word(uint64_t hash, std::string_view lower);
 
-  std::unordered_map<uint64_t, uint32_t> ids_;       // of a stem's hash
-  std::unordered_map<uint64_t, uint32_t> word_ids_;  // the same of every word that was met
+  HashIds ids_;       // of a stem's hash
+  HashIds word_ids_;  // the same of every word that was met
   std::vector<std::vector<Posting>> postings_;
   std::vector<uint64_t> length_sums_ = {0};  // words before each row
   std::vector<float> scores_;                // of one search
