@@ -28,6 +28,9 @@ struct Options {
   std::string max_body = "16MiB";
   int64_t request_timeout = 600;
   int64_t drain_timeout = 30;
+  std::vector<std::string> indexes;
+  std::optional<std::string> index_dir, memory_dir;
+  std::string index_memory = "1GiB";
   bool no_prefix_cache = false, throughput = false;
   std::string dtype = "f32";
   std::string device = "cpu";
@@ -63,11 +66,18 @@ void describe(Flags& flags, Options& o) {
   flags.add("--throughput", o.throughput,
             "more tokens in all when many answers run side by side, while a single one is slower");
   flags.add("--no-prefix-cache", o.no_prefix_cache, "compute every prompt anew");
+  flags.add("--index NAME=FILE", o.indexes,
+            "an index of documents (tephra retrieve index) that chats may name; may be repeated");
+  flags.add("--index-dir DIR", o.index_dir,
+            "keeps the indexes that clients send; without it, they end with the server");
+  flags.add("--index-memory SIZE", o.index_memory, "for all indexes that clients send");
+  flags.add("--memory-dir DIR", o.memory_dir, "keeps the memories of chats, a file for each");
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
   flags.add("--device", o.device, "the engine runs on the CPU so far").choices({"cpu"});
   flags.example("tephra serve --model build/quickstart/model");
   flags.example(
       "tephra serve --model DIR --host 0.0.0.0 --api-key-file keys.txt --kv-memory 16GiB");
+  flags.example("tephra serve --model DIR --index docs=docs.index --memory-dir memories");
   flags.example(
       "curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' -d "
       "'{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'");
@@ -85,6 +95,20 @@ std::string default_name(const Path& folder) {
   return whole.filename().empty() ? "model" : whole.filename().string();
 }
 
+SourceOptions source_options(const Options& o) {
+  SourceOptions sources;
+  for (const std::string& given : o.indexes) {
+    const size_t equals = given.find('=');
+    require(equals != std::string::npos && equals > 0 && equals + 1 < given.size(),
+            "--index: expected NAME=FILE, got '{}'", given);
+    sources.indexes.files.emplace_back(given.substr(0, equals), given.substr(equals + 1));
+  }
+  if (o.index_dir) sources.indexes.folder = *o.index_dir;
+  sources.indexes.most_bytes = bytes_of("--index-memory", o.index_memory);
+  if (o.memory_dir) sources.memories.folder = *o.memory_dir;
+  return sources;
+}
+
 ApiOptions api_options(const Options& o) {
   ApiOptions api;
   api.model_name = o.name.empty() ? default_name(o.model) : o.name;
@@ -96,6 +120,7 @@ ApiOptions api_options(const Options& o) {
                 .throughput = o.throughput};
   api.waiting = o.queue;
   api.request_seconds = static_cast<double>(o.request_timeout);
+  api.sources = source_options(o);
   if (!o.api_key_file.empty()) api.keys = ApiKeys::load(o.api_key_file);
   api.pages.push_back(chat_page());
   return api;

@@ -80,7 +80,9 @@ class EventStream {
     try {
       if (!opened_) {
         opened_ = true;
-        for (const Json& event : writer_->opening()) out += server_sent(event);
+        std::vector<Json> opening = writer_->opening();
+        if (!opening.empty()) writer_->add_attached(opening[0]);
+        for (const Json& event : opening) out += server_sent(event);
         if (!out.empty()) return out;
       }
       auto piece = reader_.next(kHeartbeatSeconds);
@@ -101,6 +103,7 @@ class EventStream {
     for (const Json& event : writer_->events(piece)) out += server_sent(event);
   }
   void close(std::string& out) {
+    writer_->finish();
     over_ = true;
     if (writer_->tells_usage()) out += server_sent(writer_->usage_event());
     out += "data: [DONE]\n\n";
@@ -134,6 +137,14 @@ void AnswerWriter::count(const AnswerPiece& piece) {
   if (static_cast<int64_t>(piece.answer) % n_ != 0) return;
   prompt_tokens_ += piece.end->usage.prompt_tokens;
   cached_tokens_ += piece.end->usage.cached_tokens;
+}
+
+void AnswerWriter::add_attached(Json& to) const {
+  for (const auto& [name, value] : attached_.object()) to[name] = value;
+}
+
+void AnswerWriter::finish() const {
+  if (on_finish_) on_finish_(first_text());
 }
 
 Json AnswerWriter::usage() const {
@@ -175,7 +186,9 @@ HttpResponse answer(std::shared_ptr<AnswerSource> source, std::unique_ptr<Answer
     if (piece->end && failed(*piece->end)) throw failure_of(*piece->end);
     (void)writer->events(*piece);
   }
+  writer->finish();
   Json body = writer->whole();
+  writer->add_attached(body);
   body["usage"] = writer->usage();
   return {.body = body.dump() + "\n"};
 }

@@ -2,6 +2,7 @@
 // Answers as the API says them: one JSON document, or a stream of server-sent events.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "tephra/serve/answer_source.h"
@@ -25,6 +26,13 @@ class AnswerWriter {
   // Sent first in a stream, if anything.
   virtual std::vector<Json> opening() { return {}; }
 
+  // Fields beside the answers: of the one document, or of a stream's first event.
+  void attach(Json fields) { attached_ = std::move(fields); }
+  // Called with the first answer's text when all are whole, before the client hears of it.
+  void on_finish(std::function<void(const std::string&)> call) { on_finish_ = std::move(call); }
+  void add_attached(Json& to) const;
+  void finish() const;
+
   Json usage() const;
   Json usage_event() const;  // the last event when usage was asked for
   bool streams() const { return stream_; }
@@ -37,6 +45,7 @@ class AnswerWriter {
 
  private:
   virtual const char* event_object() const = 0;
+  virtual std::string first_text() const { return {}; }
 
   const Tokenizer& tokenizer_;
   std::string model_, id_;
@@ -44,6 +53,8 @@ class AnswerWriter {
   int64_t n_;
   bool stream_, include_usage_;
   int64_t prompt_tokens_ = 0, cached_tokens_ = 0, new_tokens_ = 0;
+  Json attached_ = Json::Object{};
+  std::function<void(const std::string&)> on_finish_;
 };
 
 class CompletionWriter : public AnswerWriter {
@@ -99,6 +110,7 @@ class ChatWriter : public AnswerWriter {
   };
 
   const char* event_object() const override { return "chat.completion.chunk"; }
+  std::string first_text() const override { return answers_[0].reply.content; }
   Json event(size_t answer, Json delta, Json finish, Json logprobs) const;
   Json token_json(int32_t id, double logprob) const;
   Json logprobs_of(const std::vector<EngineToken>& tokens) const;

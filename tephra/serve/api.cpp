@@ -11,10 +11,13 @@
 #include "tephra/infer/recommended_sampling.h"
 #include "tephra/serve/answer_writer.h"
 #include "tephra/serve/api_error.h"
+#include "tephra/serve/api_fields.h"
 #include "tephra/text/chat_session.h"
 
 namespace tephra {
 namespace {
+
+constexpr int64_t kAnswerTokens = 1024;  // kept free for an answer beside what was retrieved
 
 HttpResponse json_response(const Json& body, int status = 200) {
   return {.status = status, .body = body.dump() + "\n"};
@@ -25,19 +28,6 @@ HttpResponse error_response(const ApiError& e) {
   if (e.status() == 429 || e.status() == 503) r.headers.emplace_back("Retry-After", "1");
   if (e.status() == 401) r.headers.emplace_back("WWW-Authenticate", "Bearer");
   return r;
-}
-
-Json parse_body(const HttpRequest& request) {
-  const std::string* type = request.header("content-type");
-  if (type == nullptr || !type->starts_with("application/json")) {
-    throw ApiError(415, format("expected a body of type application/json, got {}",
-                               type == nullptr ? "no content-type" : clipped(*type, 60)));
-  }
-  try {
-    return Json::parse(request.body, "the body");
-  } catch (const Error& e) {
-    throw ApiError(400, e.what(), "", "invalid_json");
-  }
 }
 
 uint64_t fresh_seed() {
@@ -53,6 +43,7 @@ Api::Api(Model& model, const Path& folder, ApiOptions options)
       tokenizer_(Tokenizer::load(folder)),
       defaults_(recommended_sampling(folder)),
       forms_(tokenizer_, model.tokens()),
+      sources_(options_.sources),
       created_(static_cast<int64_t>(std::time(nullptr))),
       engine_(model, options_.engine) {
   if (ChatTemplate::present(folder)) chat_ = ChatTemplate::load(folder);
@@ -77,7 +68,7 @@ HttpResponse Api::handle(const HttpRequest& request, const HttpClientConnection&
         ApiError(theirs ? 400 : 500, theirs ? e.what() : "the server failed; its log says why"));
   }
   const bool known = response.status != 404 && response.status != 405;
-  metrics_.count_request(known ? request.path : "other", response.status);
+  metrics_.count_request(known ? sources_label(request.path) : "other", response.status);
   return response;
 }
 
@@ -102,12 +93,13 @@ HttpResponse Api::route(const HttpRequest& request, const HttpClientConnection& 
   if ((path == "/v1/models" || path.starts_with("/v1/models/")) && get) return models(path);
   if (path == "/v1/completions" && post) return complete(request, client);
   if (path == "/v1/chat/completions" && post) return chat(request, client);
+  if (auto answered = answer_sources(sources_, request)) return *std::move(answered);
   for (const char* known :
        {"/v1/completions", "/v1/chat/completions", "/v1/models", "/health", "/metrics"}) {
     if (path == known) throw ApiError(405, format("{} does not take {}", path, request.method));
   }
   throw ApiError(404, format("there is nothing at {}; see /v1/models, /v1/completions, "
-                             "/v1/chat/completions, /health, /metrics",
+                             "/v1/chat/completions, /v1/indexes, /v1/memories, /health, /metrics",
                              clipped(path, 100)));
 }
 
@@ -161,6 +153,22 @@ std::vector<int32_t> Api::prompt_ids(const std::string& text, AddSpecial special
   return ids;
 }
 
+// The answer keeps what it asks for, or else a fair part of the context.
+PromptRoom Api::prompt_room(const ChatRequest& r, const ChatOptions& form,
+                            const Json& tools) const {
+  const int64_t all = engine_.room_for(0);
+  PromptRoom room;
+  room.most = all - std::max<int64_t>(1, r.max_tokens.value_or(std::min(kAnswerTokens, all / 4)));
+  room.text_tokens = [this](std::string_view text) {
+    return static_cast<int64_t>(tokenizer_.encode(text).size());
+  };
+  room.prompt_tokens = [this, form, tools](const Json& messages) {
+    const std::string text = chat_->render(messages, tools, form);
+    return static_cast<int64_t>(prompt_ids(text, AddSpecial::none).size());
+  };
+  return room;
+}
+
 std::shared_ptr<AnswerSource> Api::start(const CommonRequest& r, AnswerSpec spec) {
   const auto wanted = static_cast<int64_t>(spec.prompts.size()) * r.n;
   const EngineStats now = engine_.stats();
@@ -190,7 +198,7 @@ std::shared_ptr<AnswerSource> Api::start(const CommonRequest& r, AnswerSpec spec
 }
 
 HttpResponse Api::complete(const HttpRequest& http, const HttpClientConnection& client) {
-  const Json body = parse_body(http);
+  const Json body = parse_json_body(http);
   CompletionRequest r = read_completion_request(body, defaults_, options_.limits);
   check_common(r);
   // Who asks for a prompt's likelihood and one token more counts on it: lm-evaluation-harness cuts
@@ -218,7 +226,7 @@ HttpResponse Api::complete(const HttpRequest& http, const HttpClientConnection& 
 }
 
 HttpResponse Api::chat(const HttpRequest& http, const HttpClientConnection& client) {
-  const Json body = parse_body(http);
+  const Json body = parse_json_body(http);
   const ChatRequest r = read_chat_request(body, defaults_, options_.limits);
   check_common(r);
   if (!chat_) {
@@ -230,7 +238,8 @@ HttpResponse Api::chat(const HttpRequest& http, const HttpClientConnection& clie
   chat_options.continue_final_message = r.continue_final_message;
   chat_options.add_generation_prompt = !r.continue_final_message;
   const Json tools = r.tool_choice == ToolChoice::none ? Json() : r.tools;
-  const std::string prompt = chat_->render(r.messages, tools, chat_options);
+  SourcedChat sourced = with_sources(r, sources_, prompt_room(r, chat_options, tools));
+  const std::string prompt = chat_->render(sourced.messages, tools, chat_options);
 
   AnswerSpec spec;
   spec.prompts.push_back(prompt_ids(prompt, AddSpecial::none));
@@ -241,6 +250,8 @@ HttpResponse Api::chat(const HttpRequest& http, const HttpClientConnection& clie
                                   .tools = tools};
   auto writer =
       std::make_unique<ChatWriter>(r, options_.model_name, tokenizer_, parsing, source->answers());
+  writer->attach(std::move(sourced.report));
+  writer->on_finish(std::move(sourced.remember));
   return answer(std::move(source), std::move(writer), r, client, options_.request_seconds);
 }
 

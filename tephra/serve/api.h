@@ -16,6 +16,7 @@
 #include "tephra/serve/http_server.h"
 #include "tephra/serve/metrics.h"
 #include "tephra/serve/output_form.h"
+#include "tephra/serve/retrieval_prompt.h"
 #include "tephra/text/chat_template.h"
 
 namespace tephra {
@@ -34,6 +35,7 @@ struct ApiOptions {
   ApiKeys keys;
   ApiLimits limits;
   std::vector<StaticPage> pages;
+  SourceOptions sources;
 };
 
 class Api {
@@ -62,6 +64,8 @@ class Api {
 
   void check_common(const CommonRequest& request) const;
   std::vector<int32_t> prompt_ids(const std::string& text, AddSpecial special) const;
+  PromptRoom prompt_room(const ChatRequest& request, const ChatOptions& form,
+                         const Json& tools) const;
   // The engine's part of a request; ApiError when there is no room.
   std::shared_ptr<AnswerSource> start(const CommonRequest& request, AnswerSpec spec);
 
@@ -72,6 +76,7 @@ class Api {
   Sampling defaults_;
   OutputForms forms_;
   ServeMetrics metrics_;
+  Sources sources_;
   std::atomic<bool> draining_ = false;
   int64_t created_;
   Engine engine_;  // last: its callbacks use the others

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tephra/base/error.h"
 #include "tephra/base/text.h"
 #include "tephra/serve/api_error.h"
 
@@ -78,6 +79,19 @@ ApiFields ApiFields::object(std::string_view name) const {
   const Json* found = find(name);
   require_field(found != nullptr, name_of(name), "expected an object, got nothing");
   return {*found, name_of(name)};
+}
+
+Json parse_json_body(const HttpRequest& request) {
+  const std::string* type = request.header("content-type");
+  if (type == nullptr || !type->starts_with("application/json")) {
+    throw ApiError(415, format("expected a body of type application/json, got {}",
+                               type == nullptr ? "no content-type" : clipped(*type, 60)));
+  }
+  try {
+    return Json::parse(request.body, "the body");
+  } catch (const Error& e) {
+    throw ApiError(400, e.what(), "", "invalid_json");
+  }
 }
 
 }  // namespace tephra

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tephra/base/json.h"
+#include "tephra/serve/http_parser.h"
 
 namespace tephra {
 
@@ -33,5 +34,8 @@ class ApiFields {
   const Json* object_;
   std::string where_;
 };
+
+// The body of a request: 415 when it is no JSON by its type, 400 when it is none by its text.
+Json parse_json_body(const HttpRequest& request);
 
 }  // namespace tephra

@@ -344,10 +344,19 @@ void read_thinking(const ApiFields& body, ChatRequest& r) {
 
 ChatRequest read_chat_request(const Json& json, const Sampling& defaults, const ApiLimits& limits) {
   const ApiFields body(json, "");
-  const std::vector<std::string> own = {
-      "messages",         "tools",        "tool_choice",           "functions",
-      "function_call",    "top_logprobs", "chat_template_kwargs",  "enable_thinking",
-      "reasoning_effort", "modalities",   "continue_final_message"};
+  const std::vector<std::string> own = {"messages",
+                                        "tools",
+                                        "tool_choice",
+                                        "functions",
+                                        "function_call",
+                                        "top_logprobs",
+                                        "chat_template_kwargs",
+                                        "enable_thinking",
+                                        "reasoning_effort",
+                                        "modalities",
+                                        "continue_final_message",
+                                        "retrieve",
+                                        "memory"};
   body.allow(joined({&kCommon, &own, &kWithoutEffect}));
   ChatRequest r;
   read_common(body, defaults, limits, r);
@@ -355,6 +364,8 @@ ChatRequest read_chat_request(const Json& json, const Sampling& defaults, const 
   read_tools(body, r);
   read_thinking(body, r);
   r.continue_final_message = body.boolean("continue_final_message", false);
+  if (const Json* retrieve = body.find("retrieve")) r.retrieve = *retrieve;
+  if (const Json* memory = body.find("memory")) r.memory = *memory;
   if (const Json* modalities = body.find("modalities")) {
     require_field(modalities->dump() == R"(["text"])", "modalities", "expected [\"text\"]");
   }

@@ -51,6 +51,7 @@ struct ChatRequest : CommonRequest {
   std::optional<bool> thinking;
   Json template_variables = Json::Object{};
   bool continue_final_message = false;
+  Json retrieve, memory;  // as sent (retrieval_prompt.h reads them); null: none
 };
 
 // `defaults`: what the model's own generation_config.json says.
