@@ -302,8 +302,11 @@ def write(path, value):
     path.write_text(json.dumps(value, indent=1))
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+content_items = None  # of a second set: questions with a subject
+
+
+def main(about=__doc__):
+    p = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--conversations", help="folder of conversations to ask about")
     p.add_argument("--make", type=int, default=0, help="make this many conversations instead")
     p.add_argument("--out", required=True, help="folder to write: ConversationData and TestData")
@@ -317,8 +320,11 @@ def main():
         raws = {f.stem: json.loads(f.read_text()) for f in sorted(pathlib.Path(o.conversations).glob("*.json"))}
     time_qs = collections.defaultdict(dict)
     vague_qs = collections.defaultdict(dict)
+    content_qs = {}
     for name, raw in raws.items():
         write(pathlib.Path(o.out) / "ConversationData" / f"{name}.json", raw)
+        if content_items:
+            content_qs[f"file_{name}"] = list(content_items(raw, rng))
         for kind, phrases, responses in items(Conversation(raw), rng):
             for table in (time_qs, vague_qs):
                 chosen = [rng.choice(phrases) for _ in range(o.per_item)]
@@ -329,6 +335,9 @@ def main():
         for kind, files in table.items():
             value = {"file_indexes": sorted(raws), **files}
             write(pathlib.Path(o.out) / "TestData" / folder / f"test_{kind}.json", value)
+    if content_qs:
+        write(pathlib.Path(o.out) / "TestData/content_time_qs/content_time_qs.json",
+              {"file_indexes": sorted(raws), **content_qs})
 
 
 if __name__ == "__main__":
