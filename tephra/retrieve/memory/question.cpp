@@ -49,7 +49,26 @@ constexpr std::string_view kAskingWords =
     "good great nice fun wonderful lovely enjoy enjoyed "
     "according regarding concerning express expressed suggest suggested discusses mentions says "
     "question questions request requested session's number numbered meet met meeting call called "
-    "catch caught fortnight quarter season spring autumn hm hmm uh um oh";
+    "catch caught fortnight quarter season spring autumn hm hmm uh um oh "
+    "digest gist rundown roundup round refresher synopsis highlight highlights brief briefing "
+    "briefly update abstract essence takeaway takeaways minutes agenda account report statement "
+    "remark remarked comment commented quote quoted cite cited verbatim paraphrase condense "
+    "condensed "
+    "print printed output export dump copy send sent sending receive received type typed post "
+    "posted "
+    "banter debate debated dispute argue argued gab confer conferred correspond correspondence "
+    "corresponded communicate communicated communication interact interacted interaction converse "
+    "encounter appointment dialog parley chinwag natter address addressed "
+    "noteworthy notable remarkable memorable significant relevant specific particular "
+    "quick quickly short shortly simple simply basically literally honestly "
+    "bug bugging cross crossed crossing strike struck pop popped ring rings bell stick stuck "
+    "occur occurred arise arose arisen emerge emerged surface surfaced crop cropped "
+    "retrace trace dig digging retrieve retrieved extract scroll skim browse rewind replay jog "
+    "pass passed passing lead leading elapse elapsed begin began begun "
+    "across amid upon within inside throughout toward towards via alongside "
+    "anyone somebody someone everybody everyone nobody whatever whichever whenever "
+    "try trying trouble struggle struggling fail failed seem seems appear appears suppose supposed "
+    "believe hope hoping wish wished care interested wonder eager happy glad u ur im ive nr num";
 
 constexpr std::string_view kSaying =
     "say said says mention mentioned mentions tell told tells talk talked talks discuss discussed "
@@ -60,7 +79,7 @@ constexpr std::string_view kSaying =
 // Words after which "that" points at a conversation.
 constexpr std::string_view kPointedAt =
     "conversation conversations chat chats talk talks session sessions discussion discussions day "
-    "time week month date period dialogue occasion exchange";
+    "time week month date period dialogue dialog occasion exchange meeting one ones";
 
 std::unordered_set<std::string> word_set(std::string_view list, bool stems) {
   std::unordered_set<std::string> out;
@@ -167,6 +186,30 @@ bool is_speaker(const std::vector<std::string>& speakers, const std::string& wor
 
 namespace {
 
+// Whether a word asks by its place rather than by what it means: "walk me through it", "please
+// abridge our talk", "a pastiche of what we said".
+bool asks_by_place(const std::vector<Piece>& pieces, size_t i) {
+  const auto is = [&](size_t at, std::string_view words) {
+    return at < pieces.size() && is_in(words, pieces[at].text);
+  };
+  const auto of_talk = [&](size_t at) {
+    return at < pieces.size() && (pieces[at].in_time || is_asking_word(pieces[at].text));
+  };
+  if (is(i + 1, "me us")) return true;
+  if (i == 0 && is(i + 1, "through every all each our what that it everything")) return true;
+  if (i > 0 && is(i - 1, "please kindly you u")) return true;
+  if (i > 1 && is(i - 1, "s us") && is(i - 2, "let")) return true;
+  if (i > 1 && is(i - 1, "to") &&
+      is(i - 2, "like want need love wish able try trying hope hoping")) {
+    return true;
+  }
+  if (!is(i + 1, "of on from for to")) return false;
+  if (is(i + 2, "it what everything all")) return true;
+  return is(i + 2, "that this those the our my your")
+             ? of_talk(i + 3) || i + 3 >= pieces.size()
+             : i + 2 < pieces.size() && pieces[i + 2].in_time;
+}
+
 // The words that are the subject: not asking, not naming people, not in a phrase of time.
 void find_subject(const std::vector<Piece>& pieces, const std::vector<std::string>& speakers,
                   MemoryQuestion& q) {
@@ -175,9 +218,11 @@ void find_subject(const std::vector<Piece>& pieces, const std::vector<std::strin
   bool after_about = false;
   bool named = false;
   bool words = false;
-  for (const Piece& piece : pieces) {
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const Piece& piece = pieces[i];
     const bool subject = !piece.in_time && !is_stop_word(piece.hash) && piece.text.size() > 1 &&
-                         !is_asking_word(piece.text) && !is_speaker(speakers, piece.text);
+                         !is_asking_word(piece.text) && !is_speaker(speakers, piece.text) &&
+                         (after_about || !asks_by_place(pieces, i));
     const bool digits = piece.text.find_first_not_of("0123456789") == std::string::npos;
     if (subject) {
       std::string term = stem(piece.text);

@@ -42,7 +42,7 @@ struct Atom {
 
 constexpr std::string_view kFillers =
     "the|our|my|your|on|in|at|of|with|number|no|up|all|way|then|also|including|inclusive|from|"
-    "sometime|about|around|it|session|sessions";
+    "sometime|about|around|it|session|sessions|dates|including";
 constexpr std::string_view kRange =
     "to|through|thru|until|till|til|ending|ended|finishing|upto|ends|end";
 constexpr std::string_view kCloses =
@@ -102,8 +102,8 @@ class Assembler {
   bool is_between(size_t begin) const {
     for (size_t i = begin; i-- > 0 && begin - i <= 4;) {
       if (words_.is(i,
-                    "between|betwixt|starting|beginning|range|anywhere|span|period|window|stretch|"
-                    "interval"))
+                    "between|betwixt|within|inside|starting|beginning|range|anywhere|span|period|"
+                    "window|stretch|interval|bounded|limits|confines"))
         return true;
       if (!words_.is(i, kFillers) && !words_.session_noun(i)) return false;
     }

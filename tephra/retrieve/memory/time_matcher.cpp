@@ -51,7 +51,10 @@ bool TimeMatcher::session_noun(size_t i) const {
   for (size_t back = 1; back <= 3 && back <= i; ++back) {
     if (is(i - back, "our|we")) return true;
   }
-  return is(i + 1, "we|number|no") || mark(i + 1, "#");
+  if (is(i + 1, "we|number|no|nr|nos") || mark(i + 1, "#") || number(i + 1)) return true;
+  const bool told = i > 0 && (counted(i - 1) || is(i - 1, "opening|initial|last|previous|latest"));
+  return told &&
+         (ends(i + 1) || is(i + 1, "ago|back|prior|earlier|before|in|up|to|through|until|and"));
 }
 
 bool TimeMatcher::session_nouns(size_t i) const {

@@ -189,6 +189,12 @@ Match TimeMatcher::units_before(TimeUnit u, int32_t n, size_t i) const {
 
 // "the last 3 days", "over the past week", "last month", "within the last two weeks".
 Match TimeMatcher::last_units(size_t i) const {
+  if (const auto q = number(i) ? quantity(i) : std::nullopt) {  // "the 3 most recent days"
+    const bool most = is(q->end, "most") && is(q->end + 1, "recent");
+    const size_t u = most ? q->end + 2 : skip(q->end, "last|latest|past|previous|preceding|recent");
+    const auto known = u > q->end ? unit(u) : std::nullopt;
+    return known ? Match(counted_ref(RefKind::last_units, *known, q->n, u + 1)) : std::nullopt;
+  }
   size_t at = i;
   if (is(i, "most") && is(i + 1, "recent")) {
     at = i + 2;
@@ -300,6 +306,13 @@ Match TimeMatcher::this_unit(size_t i) const {
       }
     }
     return counted_ref(RefKind::calendar_unit, *u, 0, i + 2);
+  }
+  // "since the month began", "the week so far"
+  const bool running =
+      is(i + 2, "began|started|opened|so") || (is(i + 2, "to") && is(i + 3, "date"));
+  if (is(i, "the") && running && !is(i + 3, "that|much|many")) {
+    return counted_ref(*u == TimeUnit::day ? RefKind::days_back : RefKind::calendar_unit, *u, 0,
+                       i + 3);
   }
   if (is(i, "next|following") && before(i, "the"))
     return counted_ref(RefKind::offset, *u, 1, i + 2);
