@@ -29,9 +29,10 @@ class NaiveRow {
   double z(int64_t h, int64_t i) const { return in_[0].at(first_ + h * dim() + i); }
   double merged(int64_t h, int64_t i) const {
     const int64_t group = f_.nq / f_.nk;
-    double mean = z(f_.nq + h / group, i);
-    if (h >= f_.nq) {
-      mean = 0;
+    double mean = 0;
+    if (h < f_.nq) {
+      mean = z(f_.nq + h / group, i);
+    } else {
       for (int64_t k = 0; k < group; ++k) mean += z((h - f_.nq) * group + k, i) / double(group);
     }
     return in_[1].at(first_ + h * dim() + i) + (z(h, i) + mean) / 2;
