@@ -111,7 +111,7 @@ OpSpec cca_heads_spec() {
                     heads_case("columns of wider tensors", 6, form(4, 2, 16, 8), 8, 24),
                     heads_case("columns that are not aligned", 6, form(4, 2, 16, 8), 3, 5),
                     heads_case("no rows", 0, form(4, 2, 8, 8))},
-          .benches = {}};
+          .benches = {}};  // a CPU takes qk_mean, qk_norm and rope, which have theirs
 }
 
 }  // namespace tephra
