@@ -94,8 +94,8 @@ HWY_INLINE void value_block(const T* const* values, int64_t column, int64_t n, i
 }
 
 template <class T, int kHeads>
-HWY_INLINE void weigh_values(const T* const* values, int64_t column, int64_t dim, int64_t keys,
-                             const acc_t<T>* weights, acc_t<T>* out, int64_t out_stride) {
+void weigh_values(const T* const* values, int64_t column, int64_t dim, int64_t keys,
+                  const acc_t<T>* weights, acc_t<T>* out, int64_t out_stride) {
   const int64_t width = lanes<T>();
   int64_t c = 0;
   for (; c + kBlock * width <= dim; c += kBlock * width) {
@@ -130,53 +130,68 @@ HWY_INLINE void prefetch_row(const T* row, int64_t width) {
   }
 }
 
-// Keys [key, key + keys) of one query.
+// Keys of one query: where each row of keys and values lies.
 template <class T>
-void attend_part(const Attention& a, int64_t token, int64_t key, int64_t keys, acc_t<T>* out) {
-  using Acc = acc_t<T>;
-  const int64_t dim = a.head_dim, value_dim = a.value_dim(), kv_heads = a.kv_heads();
-  const int64_t group = a.q.cols() / a.k.cols();  // heads that share a KV head
-  const PartLayout layout{group * kv_heads, value_dim};
-  thread_local cpu::Scratch<Acc> buffer;
-  Acc* scores = buffer.get(layout.heads * kPartKeys);
-  const T *k_rows[kPartKeys], *v_rows[kPartKeys];
-  for (int64_t j = 0; j < keys; ++j) {
-    const int64_t row = stored_row(a.ranges, key + j);
-    k_rows[j] = a.k.row<T>(row);
-    v_rows[j] = a.v.row<T>(row);
+struct PartRows {
+  int64_t count;
+  const T *keys[kPartKeys], *values[kPartKeys];
+
+  PartRows(const Attention& a, int64_t key, int64_t keys_end) : count(keys_end - key) {
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t row = stored_row(a.ranges, key + j);
+      keys[j] = a.k.row<T>(row);
+      values[j] = a.v.row<T>(row);
+    }
   }
-  const T* q = a.q.row<T>(token);
-  for (int64_t j = 0; j < keys; j += kBlock) {
-    const int64_t count = std::min<int64_t>(kBlock, keys - j);
-    for (int64_t i = 0; i < count; ++i) prefetch_row(v_rows[j + i], kv_heads * value_dim);
+};
+
+// Scores of all heads, [heads][kPartKeys], while the values are on their way.
+template <class T>
+void score_part(const Attention& a, const T* q, const PartRows<T>& rows, acc_t<T>* scores) {
+  const int64_t dim = a.head_dim, kv_heads = a.kv_heads();
+  const int64_t group = a.q.cols() / a.k.cols();  // heads that share a KV head
+  for (int64_t j = 0; j < rows.count; j += kBlock) {
+    const int64_t count = std::min<int64_t>(kBlock, rows.count - j);
+    for (int64_t i = 0; i < count; ++i) prefetch_row(rows.values[j + i], a.v.cols());
     for (int64_t h = 0; h < kv_heads; ++h) {
       const T* queries = q + h * group * dim;
-      Acc* to = scores + h * group * kPartKeys + j;
+      acc_t<T>* to = scores + h * group * kPartKeys + j;
       if (count == kBlock) {
-        score_keys<T, kBlock>(queries, k_rows + j, h * dim, dim, group, to);
+        score_keys<T, kBlock>(queries, rows.keys + j, h * dim, dim, group, to);
         continue;
       }
       for (int64_t i = 0; i < count; ++i) {
-        score_keys<T, 1>(queries, k_rows + j + i, h * dim, dim, group, to + i);
+        score_keys<T, 1>(queries, rows.keys + j + i, h * dim, dim, group, to + i);
       }
     }
   }
+}
+
+// Keys [key, key_end) of one query.
+template <class T>
+void attend_part(const Attention& a, int64_t token, int64_t key, int64_t key_end, acc_t<T>* out) {
+  using Acc = acc_t<T>;
+  const int64_t value_dim = a.value_dim(), group = a.q.cols() / a.k.cols();
+  const PartLayout layout{group * a.kv_heads(), value_dim};
+  thread_local cpu::Scratch<Acc> buffer;
+  Acc* scores = buffer.get(layout.heads * kPartKeys);
+  const PartRows<T> rows(a, key, key_end);
+  score_part<T>(a, a.q.row<T>(token), rows, scores);
   for (int64_t h = 0; h < layout.heads; ++h) {
     Acc* row = scores + h * kPartKeys;
-    std::fill(row + keys, row + ceil_div(keys, lanes<Acc>()) * lanes<Acc>(), -kInfinity<Acc>);
+    const int64_t whole = ceil_div(rows.count, lanes<Acc>()) * lanes<Acc>();
+    std::fill(row + rows.count, row + whole, -kInfinity<Acc>);
     Acc* last = out + h * layout.of_head() + value_dim;
-    exponentiate_part(row, keys, static_cast<Acc>(a.scale), last, last + 1);
+    exponentiate_part(row, rows.count, static_cast<Acc>(a.scale), last, last + 1);
   }
   for (int64_t h = 0; h < layout.heads;) {
-    const int64_t left = group - h % group, column = h / group * value_dim;
+    const bool whole_block = group - h % group >= kBlock;
+    const int64_t column = h / group * value_dim;
     const Acc* weights = scores + h * kPartKeys;
     Acc* to = out + h * layout.of_head();
-    if (left >= kBlock) {
-      weigh_values<T, kBlock>(v_rows, column, value_dim, keys, weights, to, layout.of_head());
-    } else {
-      weigh_values<T, 1>(v_rows, column, value_dim, keys, weights, to, layout.of_head());
-    }
-    h += left >= kBlock ? kBlock : 1;
+    const auto weigh = whole_block ? weigh_values<T, kBlock> : weigh_values<T, 1>;
+    weigh(rows.values, column, value_dim, rows.count, weights, to, layout.of_head());
+    h += whole_block ? kBlock : 1;
   }
 }
 
@@ -221,7 +236,7 @@ void decode_steps(const Attention& a, std::span<const AttentionTile> steps) {
       const auto next = std::upper_bound(first.begin(), first.end(), at);
       const auto i = static_cast<size_t>(next - first.begin() - 1);
       const int64_t key = steps[i].key + (at - first[i]) * kPartKeys;
-      attend_part<T>(a, steps[i].row, key, std::min(kPartKeys, steps[i].key_end - key),
+      attend_part<T>(a, steps[i].row, key, std::min(key + kPartKeys, steps[i].key_end),
                      parts.row<Acc>(at));
     });
     const auto merges = static_cast<int64_t>(steps.size()) * layout.heads;

@@ -154,6 +154,8 @@ OpSpec attention_spec() {
                 causal_case("a window across tiles", {2, 2, 8}, {333}, 140),
                 attention_case("decode steps on a cache", {4, 2, 16},
                                to_tensors({{0, 33}, {40, 41}, {41, 90}, {64, 90}, {10, 20}}), 96),
+                attention_case("decode steps over several parts of keys", {6, 2, 5, 3},
+                               to_tensors({{0, 200}, {200, 201}, {205, 300}}), 300),
                 attention_case("a chunk on a cache", {4, 1, 8},
                                to_tensors({{3, 60}, {3, 61}, {3, 62}, {3, 63}}), 64),
                 attention_case("more keys than a tile", {4, 2, 8},

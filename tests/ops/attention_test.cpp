@@ -385,6 +385,25 @@ TEST(Attention, OfATokenDoesNotDependOnTheTokensAroundIt) {
   }
 }
 
+// A query alone on its keys has kernels of its own; beside another that sees the same keys it has
+// not.
+TEST(Attention, OfADecodedTokenIsThatOfTheSameTokenInAChunk) {
+  constexpr int64_t kDim = 128, kKeys = 700;
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+    const Tensor q = normal({2, 8 * kDim}, 1, 1, dtype);
+    const Tensor k = normal({kKeys, 2 * kDim}, 2, 1, dtype);
+    const Tensor v = normal({kKeys, 2 * kDim}, 3, 1, dtype);
+    for (const int32_t last : {1, 3, 127, 128, 129, 700}) {
+      const AttentionOutput both = attention(q, k, v, ranges_of({0, 0}, {last, last}), kDim, 0.088);
+      const AttentionOutput alone =
+          attention(q.slice_rows(1, 2), k, v, ranges_of({0}, {last}), kDim, 0.088);
+      const double bound = dtype == DType::f64 ? 1e-12 : dtype == DType::f32 ? 2e-5 : 2e-2;
+      EXPECT_LT(largest_difference(alone.o, both.o.slice_rows(1, 2)), bound) << last << " keys";
+      EXPECT_LT(largest_difference(alone.lse, both.lse.slice_rows(1, 2)), 2e-5) << last << " keys";
+    }
+  }
+}
+
 TEST(Attention, ExplainsWrongUse) {
   const auto zero = [](int64_t rows, int64_t cols) { return zeros({rows, cols}, DType::f32); };
   const KeyRanges two = ranges_of({0, 0}, {1, 2});
