@@ -41,7 +41,7 @@ endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND TEPHRA_KERNEL_OPTIONS -maes)
 else()  # on ARM the baseline is NEON; SVE's vectors cannot be kept in arrays, as kernels do
-  list(APPEND TEPHRA_KERNEL_OPTIONS -DHWY_COMPILE_ONLY_STATIC)
+  list(APPEND TEPHRA_KERNEL_OPTIONS -march=armv8-a+crypto -DHWY_COMPILE_ONLY_STATIC)
 endif()
 
 # tephra_room(NAME LINKS rooms... USES libraries...): one static library per folder of tephra/.
