@@ -7,7 +7,17 @@ set -euo pipefail
 tarball=$(realpath "$1")
 root=${2:-}
 scratch=$(mktemp -d "${root:-/tmp}/${root:+tmp/}tephra-dist-XXXXXX")
-trap 'rm -rf "$scratch"' EXIT
+mounted=
+clean() {
+  [[ -z $mounted ]] || umount "$root/proc"
+  rm -rf "$scratch"
+}
+trap clean EXIT
+# The loader asks /proc where the program lies.
+if [[ -n $root && ! -e $root/proc/self ]]; then
+  mount -t proc proc "$root/proc"
+  mounted=1
+fi
 tar -xzf "$tarball" -C "$scratch"
 folder=$(echo "$scratch"/tephra-*)
 inside=${folder#"$root"}
