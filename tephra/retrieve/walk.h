@@ -19,7 +19,7 @@ struct WalkOptions {
   int64_t visits = 64;            // chunks whose edges are found; all of them: the exact walk
   int64_t neighbours = 128;       // edges kept of each, the strongest
   int64_t postings = 1 << 15;     // read for each chunk, rarest terms first (one term at least)
-  double names = 0;               // of the steps: 0 by cosine, 1 over names as nodes of their own
+  double names = 0.2;             // of the steps: 0 by cosine, 1 over names as nodes of their own
   double fusion = 0;  // of the question's own edges: 0 by cosine, 1 by rank fusion with BM25
 };
 

@@ -88,6 +88,29 @@ TEST(RetrieveCommand, SaysWhatIsWrong) {
   EXPECT_EQ(kRetrieve({"retrieve", "query", "--index", index, "what?"}).code, 3);
 }
 
+TEST(RetrieveCommand, WarnsWhenNothingFitsTheBudget) {
+  const Scratch scratch;
+  write_file(scratch / "story.txt", kStory);
+  const std::string index = (scratch / "story.index").string();
+  ASSERT_EQ(kRetrieve({"retrieve", "index", (scratch / "story.txt").string(), "--out", index,
+                       "--chunk", "whole"})
+                .code,
+            0);
+  const Ran none =
+      kRetrieve({"retrieve", "query", "--index", index, "--budget", "5", "Where is the football?"});
+  EXPECT_EQ(none.code, 0);
+  EXPECT_EQ(none.out, "");
+  EXPECT_NE(none.err.find("no passage fits --budget 5"), std::string::npos) << none.err;
+}
+
+TEST(RetrieveCommand, AServerSaysWhatIsWrongWithItsIndexes) {
+  const Scratch scratch;
+  const Ran bad = kRetrieve({"serve", "--model", scratch.path().string(), "--index", "nonsense"});
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_NE(bad.err.find("--index: expected NAME=FILE, got 'nonsense'"), std::string::npos)
+      << bad.err;
+}
+
 TEST(RetrieveCommand, BenchesASmallCorpus) {
   const Scratch scratch;
   const std::string plot = (scratch / "cost.svg").string();

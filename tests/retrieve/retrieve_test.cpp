@@ -53,7 +53,7 @@ double cosine(const Index& index, uint32_t a, uint32_t b) {
 
 // The definition: a dense matrix of all chunks and the question, iterated to its fixed point.
 std::vector<double> dense_walk(const Index& index, const std::vector<ScoredChunk>& question,
-                               double restart, double sharpness) {
+                               double restart, double sharpness, double names) {
   const auto n = static_cast<size_t>(index.chunks()) + 1;
   std::vector<std::vector<double>> w(n, std::vector<double>(n));
   for (const ScoredChunk& s : question) {
@@ -64,16 +64,40 @@ std::vector<double> dense_walk(const Index& index, const std::vector<ScoredChunk
       if (a != b) w[a + 1][b + 1] = std::pow(cosine(index, a, b), sharpness);
     }
   }
+  // To a name that the chunk holds, then to another chunk that holds it.
+  const auto over_names = [&](uint32_t from) {
+    std::vector<double> to(n);
+    std::vector<uint32_t> held;
+    for (const uint32_t t : index.terms_of(from).chunks) {
+      if (index.kind(t) != TermKind::word && index.chunks_with(t) > 1) held.push_back(t);
+    }
+    for (const uint32_t t : held) {
+      for (const uint32_t c : index.postings(t).chunks) {
+        const auto others = static_cast<double>(index.chunks_with(t) - 1);
+        if (c != from) to[c + 1] += 1 / (static_cast<double>(held.size()) * others);
+      }
+    }
+    return to;
+  };
+  for (size_t from = 0; from < n; ++from) {
+    const double degree = std::accumulate(w[from].begin(), w[from].end(), 0.0);
+    if (degree == 0) continue;
+    const std::vector<double> named =
+        from > 0 ? over_names(static_cast<uint32_t>(from) - 1) : std::vector<double>(n);
+    const double share = std::accumulate(named.begin(), named.end(), 0.0) > 0 ? names : 0;
+    for (size_t to = 0; to < n; ++to) {
+      w[from][to] = (1 - share) * w[from][to] / degree + share * named[to];
+    }
+  }
   std::vector<double> r(n);
   r[0] = 1;
   for (int i = 0; i < 500; ++i) {
     std::vector<double> next(n);
     double moved = 0;
     for (size_t from = 0; from < n; ++from) {
-      const double degree = std::accumulate(w[from].begin(), w[from].end(), 0.0);
-      for (size_t to = 0; to < n && degree > 0; ++to) {
-        next[to] += (1 - restart) * r[from] * w[from][to] / degree;
-        moved += (1 - restart) * r[from] * w[from][to] / degree;
+      for (size_t to = 0; to < n; ++to) {
+        next[to] += (1 - restart) * r[from] * w[from][to];
+        moved += (1 - restart) * r[from] * w[from][to];
       }
     }
     next[0] += 1 - moved;
@@ -87,17 +111,20 @@ TEST(RetrieveWalk, IsThePageRankOfTheDenseMatrix) {
   lines.resize(60);
   lines.insert(lines.end(), kFacts.begin(), kFacts.end());
   const Index index = index_of_lines(lines);
-  for (const double sharpness : {1.0, 2.0, 3.0}) {
+  for (const auto& [sharpness, names] :
+       {std::pair{1.0, 0.0}, std::pair{2.0, 0.0}, std::pair{3.0, 0.0}, std::pair{3.0, 0.4}}) {
     const QueryVector query = query_vector(index, "word7 football word13");
     WalkOptions all{.restart = 0.3, .sharpness = sharpness, .iterations = 200};
+    all.names = names;
     all.seeds = all.visits = all.neighbours = all.postings = 1 << 20;
     all.question_sharpness = sharpness;
     const std::vector<double> expected =
-        dense_walk(index, cosine_scores(index, query), all.restart, sharpness);
+        dense_walk(index, cosine_scores(index, query), all.restart, sharpness, names);
     std::vector<double> got(expected.size());
     for (const ScoredChunk& s : walk_from(index, query, all)) got[s.chunk] = s.score;
     for (size_t c = 0; c < got.size(); ++c) {
-      EXPECT_NEAR(got[c], expected[c], 2e-6) << "chunk " << c << ", sharpness " << sharpness;
+      EXPECT_NEAR(got[c], expected[c], 2e-6)
+          << "chunk " << c << ", sharpness " << sharpness << ", names " << names;
     }
   }
 }

@@ -108,6 +108,13 @@ TEST(TimeGrammar, CountsBackFromNow) {
       {"What did we discuss on Thursday?", "f_value(date, [2023-09-14])"},
       {"What did we discuss the Thursday before last?", "f_value(date, [2023-01-05])"},
       {"What did we discuss on Fridays?", "f_value(weekday, [Friday])"},
+      {"What did we discuss during this very month?", "f_value(month, [2023-10])"},
+      {"What did we discuss since the month began?", "f_between(date, [2023-10-01, 2023-10-31])"},
+      {"What did we discuss the month that just ended?", "f_value(month, [2023-09])"},
+      {"What did we discuss in the 3 most recent days?",
+       "f_between(date, [2023-10-19, 2023-10-22])"},
+      {"What did we discuss in today's first conversation?",
+       "f_between(timestamp, [2023-10-22T00:00:00, 2023-10-22T11:59:59])"},
       {"What did we discuss last weekend?", "f_between(date, [2023-10-21, 2023-10-22])"},
   });
 }
@@ -132,12 +139,38 @@ TEST(TimeGrammar, ReadsSessions) {
        "f_value(session, [6])"},
       {"What did we discuss in the penultimate session?", "f_value(session, [6])"},
       {"What did we discuss in the third to last session?", "f_value(session, [5])"},
+      {"What did we discuss in meeting nr. 3?", "f_value(session, [3])"},
+      {"What did we discuss three meetings ago?", "f_value(session, [5])"},
+      {"What did we discuss when we met for the very first time?", "f_value(session, [1])"},
+      {"Wasn't it three chats prior that we spoke?", "f_value(session, [5])"},
+      {"Our talk across sessions 2 to 4 crossed my mind.", "f_between(session, [2, 4])"},
+      {"Between sessions 2 and 4: what was it?", "f_between(session, [2, 4])"},
+      {"How was our talk 7 full months ago?", "f_value(month, [2023-03])"},
       {"What did we discuss after session 5?", "f_between(session, [6, 7])"},
       {"What was response number 4?", "f_value(response, [4])"},
       {"What did we discuss on March 5 in session 3?",
        "f_value(date, [2023-03-05]); "
        "f_value(session, [3])"},
   });
+}
+
+// However it is asked, the answer is all of the time that is named: these words are no subject.
+TEST(TimeGrammar, TellsAskingFromWhatIsAskedAbout) {
+  Memory memory = sample_memory();
+  for (const char* asked :
+       {"Walk me through our talk on March 5.", "Could I get a digest of March 5?",
+        "Please abridge our talk of March 5.", "Let's unpack March 5.",
+        "I would like to savour what we said on March 5.", "A pastiche of what we said on March 5!",
+        "Print every message sent within the dates 2023-03-04 and 2023-03-06.",
+        "Anything noteworthy on March 5?", "March 5: what were the subjects?"}) {
+    EXPECT_EQ(rows_of(memory.query({.question = asked})), (std::vector<int64_t>{4, 5, 6})) << asked;
+  }
+  for (const char* asked :
+       {"On March 5, what about a seal?", "What did Ann say about the seal on March 5?"}) {
+    const MemoryAnswer answer = memory.query({.question = asked});
+    EXPECT_TRUE(answer.ranked) << asked;
+    EXPECT_EQ(answer.rows.at(0).row, 6) << asked;
+  }
 }
 
 TEST(TimeGrammar, LeavesAloneWhatIsNoTime) {

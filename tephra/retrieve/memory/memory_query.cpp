@@ -64,18 +64,19 @@ std::vector<Said> said_in(std::string_view asked, const std::vector<TimePhrase>&
 
 bool is_offset(const Said& said) { return said.phrase.first.kind == RefKind::offset; }
 
-// "the last time we spoke today": today, but not this conversation.
+// "the last time we spoke today", "today's first chat": today, but not this conversation.
 void join_today(std::vector<Said>& said) {
   const auto is_today = [](const Said& s) {
     return s.phrase.first.kind == RefKind::earlier_today ||
            (s.phrase.first.kind == RefKind::days_back && s.phrase.first.n == 0);
   };
   const auto is_last = [](const Said& s) {
-    return s.phrase.first.kind == RefKind::sessions_ago && s.phrase.first.n == 1;
+    return (s.phrase.first.kind == RefKind::sessions_ago ||
+            s.phrase.first.kind == RefKind::session) &&
+           s.phrase.first.n == 1;
   };
-  const auto last = std::find_if(said.begin(), said.end(), is_last);
-  const auto today = std::find_if(last, said.end(), is_today);
-  if (today == said.end()) return;
+  const auto today = std::find_if(said.begin(), said.end(), is_today);
+  if (today == said.end() || std::none_of(said.begin(), said.end(), is_last)) return;
   today->phrase.first.kind = RefKind::earlier_today;
   today->phrase.first.n = today->phrase.first.last_n = 0;
   std::erase_if(said, is_last);

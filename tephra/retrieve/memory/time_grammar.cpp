@@ -115,6 +115,18 @@ class Assembler {
                         [&](const Atom& a) { return a.begin <= token && token < a.end; });
   }
 
+  // Whether a bare number may end here. That of a range of sessions may stand before any word that
+  // does not count something else: "sessions 3 to 5 were fun".
+  bool closes(size_t after, const TimeRef& ref, Link how) const {
+    if (words_.ends(after) || words_.is(after, kCloses) || words_.mark(after, ",-") ||
+        words_.session_noun(after) || (words_.mark(after, ":") && !words_.number(after + 1))) {
+      return true;
+    }
+    return ref.kind == RefKind::session && how == Link::range && !words_.unit(after) &&
+           !words_.mark(after, ":/%") && !words_.is(after, "am|pm|oclock|percent|people|times") &&
+           words_.tokens()[after].month == 0;
+  }
+
   static bool takes_bare(const TimeRef& ref) {
     return ref.kind == RefKind::session || ref.kind == RefKind::response ||
            ref.kind == RefKind::day || ref.kind == RefKind::clock ||
@@ -135,10 +147,9 @@ class Assembler {
       const size_t begin = atoms_[a].end;
       for (size_t i = begin; i < begin + 6 && i < words_.size(); ++i) {
         if (!words_.counted(i)) continue;
-        const bool closed = words_.ends(i + 1) || words_.is(i + 1, kCloses) ||
-                            words_.mark(i + 1, ",-") || words_.session_noun(i + 1);
-        if (closed && is_free(i) && words_.value(i) < 100'000 &&
-            link(begin, i, is_between(atoms_[a].begin)) != Link::none) {
+        const Link how = link(begin, i, is_between(atoms_[a].begin));
+        if (how != Link::none && closes(i + 1, atoms_[a].ref, how) && is_free(i) &&
+            words_.value(i) < 100'000) {
           atoms_.insert(atoms_.begin() + static_cast<std::ptrdiff_t>(a) + 1,
                         Atom{bare(words_.value(i)), i, i + 1});
         }

@@ -169,7 +169,8 @@ Match TimeMatcher::units_before(TimeUnit u, int32_t n, size_t i) const {
       if (forward) return std::nullopt;
       return counted_ref(RefKind::ago, u, n, skip(what + 1, "one|day|week|month|moment"));
     }
-    if (is(what, "that|it|then")) {
+    const bool clause = is(what, "that") && is(what + 1, "we|i|you|us|our");  // "that we spoke"
+    if (is(what, "that|it|then") && !clause) {
       return counted_ref(RefKind::offset, u, forward ? n : -n, what + 1);
     }
     if (is(what, "yesterday") && !forward) {
@@ -263,6 +264,14 @@ Match TimeMatcher::unit_before(size_t i) const {
       return m;
     }
   }
+  // "the month that just ended"
+  if (is(at, "that|which|just") &&
+      is(skip(at, "that|which|has|have|just|only|s|now"),
+         "ended|passed|finished|closed|concluded|elapsed|gone|past|over")) {
+    const size_t end = skip(at, "that|which|has|have|just|only|s|now") + 1;
+    return counted_ref(*u == TimeUnit::day ? RefKind::days_back : RefKind::calendar_unit, *u, 1,
+                       end);
+  }
   const bool prior = is(at, "before|preceding|prior");
   if (!prior && !is(at, "after|following")) return std::nullopt;
   size_t what = skip(at + 1, "the|to");
@@ -293,6 +302,11 @@ Match TimeMatcher::unit_before(size_t i) const {
 }
 
 Match TimeMatcher::this_unit(size_t i) const {
+  if (is(i, "this|the") && is(i + 1, "very|same|present|current|ongoing|running") && unit(i + 2)) {
+    TimeMatch m = counted_ref(RefKind::calendar_unit, *unit(i + 2), 0, i + 3);
+    if (m.ref.unit == TimeUnit::day) m.ref.kind = RefKind::days_back;
+    return is(i, "the") && is(i + 1, "very|same") ? std::nullopt : Match(m);
+  }
   const auto u = unit(i + 1);
   if (!u || is(i + 1, "night|nights")) return std::nullopt;
   if (is(i, "this|current|present")) {

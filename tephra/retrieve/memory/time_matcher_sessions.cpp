@@ -69,7 +69,7 @@ Match TimeMatcher::numbered_session(size_t i) const {
   if (!number(at) && !(named && ordinal(at))) return std::nullopt;
   if (at > i + 1 && !named) return std::nullopt;  // "our chat. 5 of them"
   const size_t next = at + 1;
-  const bool other = unit(next) || session_noun(next) ||
+  const bool other = unit(skip(next, "full|whole|calendar|entire")) || session_noun(next) ||
                      is(next,
                         "am|pm|oclock|fortnights|fortnight|"
                         "weekends|times|o") ||
@@ -168,7 +168,8 @@ Match TimeMatcher::sessions_ago(size_t i) const {
   size_t at = q->end + 1;
   TimeMatch m = sessions(RefKind::sessions_ago, q->n, at);
   m.ref.last_n = q->last_n;
-  const bool of_day = is(at, "earlier|prior") && is(at + 1, "in|on|today|than|that");
+  const bool of_day = is(at, "earlier|prior") && is(at + 1, "in|on|today|than|that") &&
+                      !(is(at + 1, "that") && is(at + 2, "we|i|you|us|our"));
   if (is(at, "ago|back|previously|prior|earlier") && !of_day) {
     m.end = skip(at + 1, "to|this|one|now|today");
     return m;
@@ -275,7 +276,7 @@ bool TimeMatcher::talk_follows(size_t i) const {
 bool TimeMatcher::talk_precedes(size_t i) const {
   for (size_t at = i; at-- > 0 && i - at <= 5;) {
     if (is(at, kTalked)) return true;
-    if (!is(at, "for|the|our|on|with|each|other|just|to|you|me")) return false;
+    if (!is(at, "for|the|our|on|with|each|other|just|to|you|me|very")) return false;
   }
   return false;
 }
