@@ -67,6 +67,16 @@ TEST(Memory, AnEmptyOneSaysSo) {
                "memory: it holds no turns yet; add some first");
 }
 
+TEST(Memory, SaysThatThereIsNoSuchDate) {
+  Memory memory = sample_memory();
+  const MemoryAnswer answer = memory.query({.question = "What did we discuss on February 30th?"});
+  EXPECT_TRUE(answer.rows.empty());
+  ASSERT_EQ(answer.explanation.size(), 1u);
+  EXPECT_EQ(answer.explanation[0], "'February 30th': there is no such date");
+  const MemoryAnswer seal = memory.query({.question = "What about the seal on February 30th?"});
+  EXPECT_EQ(seal.rows.at(0).row, 6) << "the subject is looked for all the same";
+}
+
 TEST(Memory, TakesTheTimeFromTheTurnsBefore) {
   Memory memory = sample_memory();
   MemoryQuery query{.question = "Yes, please do.",

@@ -109,6 +109,7 @@ TEST(TimeGrammar, CountsBackFromNow) {
       {"What did we discuss the Thursday before last?", "f_value(date, [2023-01-05])"},
       {"What did we discuss on Fridays?", "f_value(weekday, [Friday])"},
       {"What did we discuss during this very month?", "f_value(month, [2023-10])"},
+      {"What about room 40 last month?", "f_value(month, [2023-09])"},
       {"What did we discuss since the month began?", "f_between(date, [2023-10-01, 2023-10-31])"},
       {"What did we discuss the month that just ended?", "f_value(month, [2023-09])"},
       {"What did we discuss in the 3 most recent days?",

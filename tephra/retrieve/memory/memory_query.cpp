@@ -157,8 +157,13 @@ class Finder {
     for (const Said& said : said_) {
       const Step* base = filters.empty() ? nullptr : &filters.back().step;
       const auto step = resolver_.resolve(said.phrase, base);
-      if (!step) {
+      if (!step && is_offset(said)) {
         explain("'{}' points at nothing that was said before and is left aside", said.words);
+        continue;
+      }
+      if (!step) {
+        explain("'{}': there is no such date", said.words);
+        no_such_date_ = true;
         continue;
       }
       if (is_offset(said)) {  // what it counts from was only a place to count from
@@ -177,7 +182,9 @@ class Finder {
     std::vector<Filter> empty;
     RowSet before_last = rows_;
     int last_strength = 0;
-    for (const Filter& f : resolved()) {
+    const std::vector<Filter> filters = resolved();
+    if (filters.empty() && no_such_date_ && question_.terms.empty()) rows_.clear();
+    for (const Filter& f : filters) {
       const RowSet left = keep(table_, rows_, f.step);
       if (!left.empty()) {
         before_last = rows_;
@@ -252,7 +259,7 @@ class Finder {
   }
 
   void all_kept() {
-    if (answer_.chain.empty())
+    if (answer_.chain.empty() && !no_such_date_)
       explain("no time and no subject were understood: all turns are kept");
     answer_.rows.reserve(static_cast<size_t>(row_count(rows_)));
     for (const RowRange& r : rows_) {
@@ -322,6 +329,7 @@ class Finder {
   MemoryQuestion question_;
   std::vector<Said> said_;
   RowSet rows_;
+  bool no_such_date_ = false;  // "February 30"
   MemoryAnswer answer_;
 };
 

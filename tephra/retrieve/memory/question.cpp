@@ -68,7 +68,8 @@ constexpr std::string_view kAskingWords =
     "across amid upon within inside throughout toward towards via alongside "
     "anyone somebody someone everybody everyone nobody whatever whichever whenever "
     "try trying trouble struggle struggling fail failed seem seems appear appears suppose supposed "
-    "believe hope hoping wish wished care interested wonder eager happy glad u ur im ive nr num";
+    "believe hope hoping wish wished care interested wonder eager happy glad u ur im ive nr num "
+    "favour favor line lines sentence sentences appreciate grateful oblige mood";
 
 constexpr std::string_view kSaying =
     "say said says mention mentioned mentions tell told tells talk talked talks discuss discussed "

@@ -193,7 +193,9 @@ Match TimeMatcher::last_units(size_t i) const {
   if (const auto q = number(i) ? quantity(i) : std::nullopt) {  // "the 3 most recent days"
     const bool most = is(q->end, "most") && is(q->end + 1, "recent");
     const size_t u = most ? q->end + 2 : skip(q->end, "last|latest|past|previous|preceding|recent");
-    const auto known = u > q->end ? unit(u) : std::nullopt;
+    const bool many =
+        u > q->end && u < size() && tokens_[u].text.ends_with("s");  // not "4, last week"
+    const auto known = many ? unit(u) : std::nullopt;
     return known ? Match(counted_ref(RefKind::last_units, *known, q->n, u + 1)) : std::nullopt;
   }
   size_t at = i;
