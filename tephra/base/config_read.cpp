@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading a config file into the fields that a struct declares.
 #include <algorithm>
+#include <cmath>
 
 #include "tephra/base/config.h"
 #include "tephra/base/config_value.h"
@@ -22,7 +23,7 @@ std::string shown(const ConfigValue& value) {
   return format("{} ({})", kind_of(value), clipped(to_toml(value), 60));
 }
 
-// What is wrong with a value of the right kind, or nothing. NaN is outside of every range.
+// What is wrong with a value of the right kind, or nothing.
 std::string violation(const ConfigValue& value, const ConfigLimits& limits) {
   if (value.is_list()) {
     for (const ConfigValue& element : value.list()) {
@@ -39,6 +40,9 @@ std::string violation(const ConfigValue& value, const ConfigLimits& limits) {
     const auto near = nearest(text, all);
     return format("expected one of {}; got \"{}\"{}", list, clipped(text, 60),
                   near ? format("; did you mean {}?", *near) : "");
+  }
+  if (const auto* real = std::get_if<double>(&value.value); real && !std::isfinite(*real)) {
+    return format("expected a finite number, got {}", to_toml(value));
   }
   const auto outside = [&](const std::optional<double>& bound, const char* words, auto holds) {
     if (!bound || holds(number_of(value), *bound)) return std::string();

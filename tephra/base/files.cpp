@@ -243,8 +243,9 @@ void FileReader::read(int64_t offset, std::span<std::byte> to) const {
 void make_writable_folder(const Path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (!std::filesystem::is_directory(path)) {
-    const bool is_file = std::filesystem::exists(path);
+  std::error_code unknown;  // a name that is too long, a folder that may not be entered
+  if (!std::filesystem::is_directory(path, unknown)) {
+    const bool is_file = std::filesystem::exists(path, unknown);
     throw Error(is_shortage(error.value()) ? Fault::data : Fault::usage,
                 format("{}: cannot be made a folder: {}", path.string(),
                        is_file ? "a file has that name" : error.message()));

@@ -65,6 +65,20 @@ void check_skipped(const std::vector<SkippedSamples>& skipped) {
 
 }  // namespace
 
+std::vector<SkippedSamples> merge_skipped(std::vector<SkippedSamples> ranges) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const SkippedSamples& a, const SkippedSamples& b) { return a.from < b.from; });
+  std::vector<SkippedSamples> all;
+  for (const SkippedSamples& range : ranges) {
+    if (!all.empty() && range.from <= all.back().to) {
+      all.back().to = std::max(all.back().to, range.to);
+    } else {
+      all.push_back(range);
+    }
+  }
+  return all;
+}
+
 MixtureCycle::MixtureCycle(const std::vector<double>& weights) : shares_(shares_of(weights)) {
   std::vector<int64_t> counts(shares_.size(), 0);
   for (int64_t n = 0; n < kCycle; ++n) {

@@ -27,6 +27,10 @@ struct SkippedSamples {
   int64_t from = 0, to = 0;
 };
 
+// All of them in order, those that meet as one. A rollback may reach back over samples that an
+// earlier one left out.
+std::vector<SkippedSamples> merge_skipped(std::vector<SkippedSamples> ranges);
+
 // Shares of a mixture in units of 1 / kCycle, and the order in which a cycle takes them: always the
 // source that is furthest behind its share, so every stretch of samples has nearly the asked mix.
 class MixtureCycle {

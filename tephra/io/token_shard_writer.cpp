@@ -28,17 +28,13 @@ class IndexFile {
     if (buffer_.size() >= kWriteBytes) flush();
   }
   void put_text(std::string_view text) { buffer_ += text; }
-  void commit() {
-    flush();
-    file_.commit();
-  }
-
- private:
   void flush() {
     file_.write(buffer_);
     buffer_.clear();
   }
+  void commit() { file_.commit(); }
 
+ private:
   AtomicFile file_;
   std::string buffer_;
 };
@@ -78,12 +74,10 @@ void TokenShardWriter::flush() {
   buffer_.clear();
 }
 
+// Both files are written in full before either has its name, so a full disk leaves what was there.
 void TokenShardWriter::commit() {
   flush();
   const Path idx = with_suffix(prefix_, ".idx");
-  std::error_code none;
-  std::filesystem::remove(idx, none);  // an older index must never meet the new tokens
-  bin_->commit();
   IndexFile file(idx);
   file.put_text(token_shard::kMagic);
   file.put(token_shard::kVersion);
@@ -97,6 +91,10 @@ void TokenShardWriter::commit() {
     at += length * bytes_of(type_);
   }
   for (size_t i = 0; i <= lengths_.size(); ++i) file.put(static_cast<int64_t>(i));
+  file.flush();
+  std::error_code none;
+  std::filesystem::remove(idx, none);  // an older index must never meet the new tokens
+  bin_->commit();
   file.commit();
 }
 

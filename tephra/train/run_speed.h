@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "tephra/base/json.h"
@@ -12,9 +13,10 @@ namespace tephra {
 
 // FLOP/s that a rate is a share of; 0: not known.
 struct Peaks {
-  double gemm = 0;                  // of the matrix library, measured
-  double datasheet = 0;             // of the cores doing nothing but multiply-adds
-  std::string datasheet_text = {};  // what it is made of
+  double gemm = 0;                            // of the matrix library, measured
+  double datasheet = 0;                       // of the cores doing nothing but multiply-adds
+  std::string datasheet_text = {};            // what it is made of
+  std::function<double()> measure_gemm = {};  // once more; empty: the first time must do
 };
 
 // Work by its two definitions: products of the model with its head and causal attention, forward
@@ -65,11 +67,14 @@ class RunSpeed {
   // Since the line before; the next one begins here.
   Json line();
   Mfu last() const { return last_; }
-  const Peaks& peaks() const { return peaks_; }
+  const Peaks& peaks() const { return peaks_; }  // the measured one may have risen
   const SpeedTotals& totals() const { return totals_; }
 
  private:
+  void doubt_peak(double reached);
+
   Peaks peaks_;
+  int measurements_ = 0;  // that steps asked for
   SpeedTotals totals_;
   SpeedTotals at_line_;  // when the line before was written
   double begin_ = 0, line_begin_ = 0, saved_ = 0;

@@ -120,7 +120,7 @@ TEST(Config, SaysWhereExpectedAndGot) {
 
 TEST(Config, HoldsValuesToTheirLimits) {
   EXPECT_EQ(sample_error("lr = 0"), "a.toml:1: key 'lr': expected more than 0, got 0");
-  EXPECT_EQ(sample_error("lr = nan"), "a.toml:1: key 'lr': expected more than 0, got nan");
+  EXPECT_EQ(sample_error("lr = nan"), "a.toml:1: key 'lr': expected a finite number, got nan");
   EXPECT_EQ(sample_error("[muon]\nmomentum = 2.5"),
             "a.toml:2: key 'muon.momentum': expected at most 1, got 2.5");
   EXPECT_EQ(sample_error("kind = \"muoon\""),

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "tephra/base/format.h"
 #include "tephra/data/permutation.h"
 #include "tephra/data/sample_order.h"
 #include "tests/support/message_of.h"
@@ -119,6 +120,21 @@ void expect_replayed(const std::vector<SkippedSamples>& skipped) {
 }
 
 TEST(SampleOrder, IsWhatALoaderWithStateWouldRead) { expect_replayed({}); }
+
+// A second rollback may begin before the first one's samples, and end after them.
+TEST(SampleOrder, MergesSkippedSamplesThatMeet) {
+  const auto text = [](std::vector<SkippedSamples> ranges) {
+    std::string out;
+    for (const auto& [from, to] : merge_skipped(std::move(ranges))) out += format("{}-{} ", from, to);
+    return out;
+  };
+  EXPECT_EQ(text({{20, 30}, {15, 35}}), "15-35 ") << "around";
+  EXPECT_EQ(text({{20, 30}, {15, 20}}), "15-30 ") << "up to its begin";
+  EXPECT_EQ(text({{20, 30}, {22, 24}}), "20-30 ") << "within";
+  EXPECT_EQ(text({{20, 30}, {40, 50}, {1, 2}}), "1-2 20-30 40-50 ");
+  EXPECT_EQ(text({}), "");
+  expect_replayed(merge_skipped({{20, 30}, {15, 35}, {35, 36}}));
+}
 
 TEST(SampleOrder, LeavesSkippedSamplesOut) {
   expect_replayed({{0, 3}});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstring>
 
 #include "tephra/base/files.h"
@@ -130,6 +132,27 @@ TEST(TokenShard, LeavesNothingWhenNotCommitted) {
   const Scratch scratch;
   { TokenShardWriter(scratch / "a", 100).add_document(std::vector<int32_t>{1}); }
   EXPECT_TRUE(scratch.names().empty());
+}
+
+// Of many short documents the index is far larger than the tokens.
+TEST(TokenShard, AFullDiskLeavesTheShardThatWasThere) {
+  const Scratch folder;
+  const auto write = [&](int documents) {
+    TokenShardWriter writer(folder / "s", 100);
+    for (int i = 0; i < documents; ++i) writer.add_document(std::vector<int32_t>{7});
+    writer.commit();
+  };
+  write(3);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit limit = {10'000, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  const Error error = error_of([&] { write(2000); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(error.fault(), Fault::data) << error.what();
+  EXPECT_EQ(TokenShard::open(folder / "s")->documents(), 3);
 }
 
 TEST(TokenShard, MayBeEmpty) {

@@ -48,6 +48,31 @@ TEST(RunSpeed, SaysEveryWaitInOneLineOnly) {
   EXPECT_DOUBLE_EQ(speed.totals().work.tokens, 30);
 }
 
+// A peak that was measured while something else ran, as 50 instead of 120.
+TEST(RunSpeed, MeasuresThePeakAgainWhenAStepComesNearIt) {
+  int asked = 0;
+  RunSpeed speed({.gemm = 50, .measure_gemm = [&] { return ++asked, 120.0; }});
+  speed.begin();
+  speed.add_step(kWork, {.seconds = 4});
+  EXPECT_EQ(asked, 0) << "half of the peak is nothing to wonder at";
+  speed.add_step(kWork, {.seconds = 1});
+  EXPECT_EQ(asked, 1);
+  EXPECT_DOUBLE_EQ(speed.peaks().gemm, 120);
+  EXPECT_DOUBLE_EQ(speed.last().model, 100.0 / 120);
+  speed.add_step(kWork, {.seconds = 0.5});
+  EXPECT_DOUBLE_EQ(speed.last().model, 1) << "what a step reached, the peak is at least";
+  for (int i = 0; i < 100; ++i) speed.add_step(kWork, {.seconds = 0.5});
+  EXPECT_LE(asked, 10) << "it takes time";
+}
+
+TEST(RunSpeed, APeakThatCannotBeMeasuredAgainIsRaisedByAStep) {
+  RunSpeed speed({.gemm = 50});
+  speed.begin();
+  speed.add_step(kWork, {.seconds = 1});
+  EXPECT_DOUBLE_EQ(speed.last().model, 1);
+  EXPECT_DOUBLE_EQ(speed.peaks().gemm, 100);
+}
+
 TEST(RunSpeed, ComparesAPauseWithTheTimeSinceTheOneBefore) {
   RunSpeed speed({});
   speed.begin();
