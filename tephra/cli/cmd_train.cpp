@@ -18,7 +18,6 @@
 #include "tephra/device/machine.h"
 #include "tephra/device/memory.h"
 #include "tephra/models/checkpoint.h"
-#include "tephra/text/byte_tokenizer.h"
 #include "tephra/train/plan.h"
 #include "tephra/train/run_folder.h"
 #include "tephra/train/trainer.h"
@@ -57,12 +56,8 @@ void describe(Flags& flags, Options& o) {
   flags.example("tephra train other.toml --out runs/branch --resume runs/my");
 }
 
-// The peak that MFU is a share of: a GPU's is measured now; the CPU's is what `tephra doctor`
-// measured on this machine, else the best of a few products now.
-double gemm_flops(Device device) {
-  if (device.kind == Device::Kind::gpu) return gpu::measure_ceilings(device).gemm_flops_per_second;
-  const Machine machine = this_machine();
-  if (const auto known = load_ceilings(machine.cpu, num_threads())) return known->gemm_gflops * 1e9;
+// The best of a few products.
+double measured_gemm_flops() {
   constexpr double kSeconds = 0.1;
   const GemmPeer peer({{.m = 768, .n = 768, .k = 768, .transpose_b = true}});
   peer.run(num_threads());
@@ -70,20 +65,33 @@ double gemm_flops(Device device) {
   for (const double begin = steady_seconds(); steady_seconds() - begin < kSeconds;) {
     best = std::max(best, peer.flops() / seconds_of([&] { peer.run(num_threads()); }));
   }
+  return best;
+}
+
+// The peak that MFU is a share of: what `tephra doctor` measured on this machine, else what can be
+// measured now, and again when a step gives reason to doubt it.
+double cpu_gemm_flops() {
+  const Machine machine = this_machine();
+  if (const auto known = load_ceilings(machine.cpu, num_threads())) return known->gemm_gflops * 1e9;
+  const double measured = measured_gemm_flops();
   if (load_average() > machine.cores) {
     log_warning(
         "the peak that MFU is a share of was measured on a busy machine; run tephra doctor "
         "on an idle one");
   }
-  return best;
+  return measured;
 }
 
 // A GPU's datasheet is not known here.
 Peaks peaks(Device device) {
-  if (device.kind != Device::Kind::cpu) return {.gemm = gemm_flops(device)};
+  if (device.kind != Device::Kind::cpu) {
+    return {.gemm = gpu::measure_ceilings(device).gemm_flops_per_second};
+  }
   const FmaPeak fma = fma_peak(num_threads());
-  return {
-      .gemm = gemm_flops(device), .datasheet = fma.gflops() * 1e9, .datasheet_text = fma.text()};
+  return {.gemm = cpu_gemm_flops(),
+          .datasheet = fma.gflops() * 1e9,
+          .datasheet_text = fma.text(),
+          .measure_gemm = measured_gemm_flops};
 }
 
 struct Prepared {
@@ -92,12 +100,6 @@ struct Prepared {
   std::shared_ptr<const Tokenizer> tokens;
   std::shared_ptr<const ChatRenderer> chats;  // null: no chat template
 };
-
-// A folder's own tokenizer is read where it lies, so that a plan writes nothing.
-Tokenizer read_tokenizer(const std::string& tokenizer) {
-  return tokenizer == "bytes" ? Tokenizer::parse(byte_tokenizer_json(), "bytes")
-                              : Tokenizer::load(tokenizer);
-}
 
 // The model ends its texts with the tokens that the tokenizer ends them with.
 void put_special_ids(const Tokenizer& tokens, Json& config) {
@@ -121,16 +123,29 @@ Json config_of_model(const RunConfig& config, const Options& o, const Tokenizer&
   return kept;
 }
 
-Prepared prepare(const Options& o, const Path& run_dir) {
+// A model that is there has its shape.
+void warn_of_ignored_shape(const RunConfig& config) {
+  RunConfig none = config;
+  none.model = {};
+  none.model.dtype = config.model.dtype;
+  std::string keys;
+  for (const std::string& key : changed_keys(dump_config(none), dump_config(config))) {
+    keys += (keys.empty() ? "" : ", ") + key;
+  }
+  if (!keys.empty()) log_warning("--init-from brings the model's own config; ignored: {}", keys);
+}
+
+// Touches no run folder: it may be another process's, or of another run.
+Prepared prepare(const Options& o, const Path& scratch) {
   Prepared p;
   ConfigFile::read(o.config, o.set).load(p.config);
   std::string& tokenizer = p.config.data.tokenizer;
   if (o.init_from && tokenizer == "bytes") tokenizer = *o.init_from;
-  p.tokens = std::make_shared<const Tokenizer>(
-      o.plan ? read_tokenizer(tokenizer)
-             : Tokenizer::load(place_tokenizer(run_dir, p.config.data)));
-  if (!o.plan && ChatTemplate::present(run_dir / "model")) {
-    p.chats = std::make_shared<const ChatRenderer>(ChatTemplate::load(run_dir / "model"), p.tokens);
+  if (o.init_from) warn_of_ignored_shape(p.config);
+  const Path folder = tokenizer_folder(p.config.data, scratch);
+  p.tokens = std::make_shared<const Tokenizer>(Tokenizer::load(folder));
+  if (ChatTemplate::present(folder)) {
+    p.chats = std::make_shared<const ChatRenderer>(ChatTemplate::load(folder), p.tokens);
   }
   p.model_config = config_of_model(p.config, o, *p.tokens);
   const int64_t rows = p.model_config.find("vocab_size")->integer();
@@ -151,7 +166,7 @@ std::unique_ptr<Model> make_model(const Prepared& p, const Options& o) {
   return model;
 }
 
-void report(const TrainSummary& s, const Peaks& peaks, const Path& run_dir) {
+void report(const TrainSummary& s, const Path& run_dir) {
   std::string text =
       format("done: {} steps in {}, loss {:.4f}", s.steps, human_seconds(s.seconds), s.loss);
   if (s.validation_loss) text += format(", held out {:.4f}", *s.validation_loss);
@@ -160,14 +175,14 @@ void report(const TrainSummary& s, const Peaks& peaks, const Path& run_dir) {
   log_info("{}; {}", text, run_dir.string());
   if (s.steps == 0) return;
   log_info("{}", waits_text(s.speed, s.checkpoints.saved));
-  log_info("{}", mfu_text(s.speed, peaks));
+  log_info("{}", mfu_text(s.speed, s.peaks));
 }
 
-// The folder of a dry run, which leaves nothing.
+// For what is needed before the run folder may be written, and instead of it in a dry run.
 class TemporaryFolder {
  public:
   TemporaryFolder()
-      : path_(std::filesystem::temp_directory_path() / format("tephra-dry-run-{}", getpid())) {}
+      : path_(std::filesystem::temp_directory_path() / format("tephra-train-{}", getpid())) {}
   ~TemporaryFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
@@ -227,7 +242,7 @@ int run(const Options& o) {
   require(!o.config.empty(), "train needs a config file; see configs/ and tephra train --help");
   const TemporaryFolder temporary;
   const Path run_dir = o.dry_run ? temporary.path() : folder_of(o);
-  const Prepared p = prepare(o, run_dir);
+  const Prepared p = prepare(o, temporary.path());
   const Phases phases(p.config.phases);
   if (o.plan) {
     std::printf("%s",
@@ -238,7 +253,6 @@ int run(const Options& o) {
   install_signal_handlers();
   warn_of_open_ends(p);
   const std::string config_text = dump_config(p.config);
-  const Peaks known = peaks(parse_device(o.device));
   const int64_t vocabulary = p.model_config.find("vocab_size")->integer();
   Trainer trainer({.config = p.config,
                    .model_config = p.model_config,
@@ -247,9 +261,10 @@ int run(const Options& o) {
                                                       TextParts{p.tokens, p.chats, vocabulary}),
                    .tokenizer = p.tokens,
                    .run_dir = run_dir,
-                   .peaks = known,
+                   .peaks = peaks(parse_device(o.device)),
                    .try_steps = o.dry_run ? 2 : 0});
   const int64_t done = resume(trainer, o.resume);
+  place_tokenizer(run_dir, p.config.data);
   write_run_files(run_dir, config_text, p.model_config);
   if (done > 0) {
     log_info("going on after step {} of {}", done, phases.steps());
@@ -263,7 +278,7 @@ int run(const Options& o) {
              human_bytes(memory_use(parse_device(o.device).kind)[kNumPurposes].peak_bytes));
     return 0;
   }
-  report(summary, known, run_dir);
+  report(summary, run_dir);
   return 0;
 }
 

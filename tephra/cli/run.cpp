@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <new>
 
@@ -156,6 +157,12 @@ int finish_output(int code) {
   return code != 0 ? code : exit_code(Fault::data);
 }
 
+// A path that cannot be used, unless the disk itself failed.
+Fault fault_of(const std::error_code& error) {
+  const bool disk = error == std::errc::no_space_on_device || error == std::errc::io_error;
+  return disk ? Fault::data : Fault::usage;
+}
+
 }  // namespace
 
 int guarded(const std::string& who, const std::string& usage_hint,
@@ -169,6 +176,9 @@ int guarded(const std::string& who, const std::string& usage_hint,
   } catch (const std::bad_alloc&) {
     complain(who, "out of memory", "a smaller model, batch or sequence length");
     return exit_code(Fault::device);
+  } catch (const std::filesystem::filesystem_error& e) {
+    complain(who, format("{}: {}", e.path1().string(), e.code().message()), usage_hint);
+    return exit_code(fault_of(e.code()));
   } catch (const std::exception& e) {
     complain(who, format("unexpected error: {}", e.what()),
              "please report this, with the command that led here");

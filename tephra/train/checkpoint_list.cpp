@@ -40,6 +40,17 @@ std::string open_good(const CheckpointInfo& info, std::optional<Checkpoint>& che
   }
 }
 
+// A save ends with the manifest, before the folder has its name: one without lost it later.
+void warn_of_torsos(const Path& run_dir, int64_t newest) {
+  const Path folder = checkpoints_folder(run_dir);
+  if (!fs::is_directory(folder)) return;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    const auto step = step_of(item.path().filename().string());
+    if (!step || *step <= newest || fs::exists(item.path() / kManifestName)) continue;
+    log_warning("{}: cannot be used: its {} is missing", item.path().string(), kManifestName);
+  }
+}
+
 }  // namespace
 
 Path checkpoints_folder(const Path& run_dir) { return run_dir / "checkpoints"; }
@@ -59,6 +70,7 @@ std::vector<CheckpointInfo> list_checkpoints(const Path& run_dir) {
 
 std::optional<Checkpoint> open_newest(const Path& run_dir) {
   const std::vector<CheckpointInfo> all = list_checkpoints(run_dir);
+  warn_of_torsos(run_dir, all.empty() ? -1 : all.back().step);
   if (all.empty()) return std::nullopt;
   for (auto info = all.rbegin(); info != all.rend(); ++info) {
     std::optional<Checkpoint> checkpoint;

@@ -147,6 +147,11 @@ void CheckpointWriter::wait() {
   if (failure_) std::rethrow_exception(failure_);
 }
 
+void CheckpointWriter::settle() {
+  std::unique_lock lock(mutex_);
+  wait_until_idle(lock);
+}
+
 bool CheckpointWriter::busy() const {
   const std::lock_guard lock(mutex_);
   return job_.pending;

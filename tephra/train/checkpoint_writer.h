@@ -75,6 +75,9 @@ class CheckpointWriter {
   // Until the last save() is on disk; throws when it failed, whatever the policy.
   void wait();
 
+  // The same, but a failure, which was warned about, is left to the next save() or wait().
+  void settle();
+
   bool busy() const;
   CheckpointStats stats() const;
 

@@ -67,13 +67,14 @@ void MixtureSettings::fields(ConfigFields& f) {
 void PhaseSettings::fields(ConfigFields& f) {
   f.read("name", name, "in the log");
   f.read("steps", steps, "length of the phase", {.min = 1});
-  f.read("tokens", tokens, "the same in tokens; give one of them", {.min = 1});
+  f.read("tokens", tokens, "the same in tokens; give one of them", {.min = 1, .max = 1e18});
   f.read("context", context, "tokens of a sample", {.min = 2});
   f.read("rope_theta", rope_theta, "RoPE base of the full layers; default: stays as it is",
          {.above = 0});
-  f.read("batch_tokens", batch_tokens, "tokens of a step", {.min = 2});
+  f.read("batch_tokens", batch_tokens, "tokens of a step", {.min = 2, .max = 1e12});
   f.read("batch_ramp_from", batch_ramp_from, "tokens of the first step of the phase", {.min = 2});
-  f.read("batch_ramp_steps", batch_ramp_steps, "steps until batch_tokens", {.min = 0});
+  f.read("batch_ramp_steps", batch_ramp_steps, "steps until batch_tokens",
+         {.min = 0, .max = 1'000'000});
   f.read("lr", lr, "peak learning rate", {.above = 0});
   f.read("start_lr", start_lr, "where the warm-up starts, times lr", {.min = 0});
   f.read("end_lr", end_lr, "where the decay ends, times lr", {.min = 0});
@@ -94,6 +95,9 @@ void PhaseSettings::fields(ConfigFields& f) {
           format("expected a multiple of the context {}", context));
   f.check(batch_ramp_from.value_or(batch_tokens) <= batch_tokens, "batch_ramp_from",
           "expected no more than batch_tokens");
+  f.check(batch_ramp_from.has_value() == (batch_ramp_steps > 0), "batch_ramp_steps",
+          "batch_ramp_from and batch_ramp_steps need each other: where the ramp starts, and how "
+          "long it is");
 }
 
 void OptimizerSettings::fields(ConfigFields& f) {
@@ -124,7 +128,8 @@ void BalancingSettings::fields(ConfigFields& f) {
 
 void StepSettings::fields(ConfigFields& f) {
   f.read("micro_tokens", micro_tokens,
-         "tokens of one forward and backward pass; a step adds up as many as it needs", {.min = 2});
+         "tokens of one forward and backward pass; a step adds up as many as it needs",
+         {.min = 2, .max = 1e12});
   f.read("recompute", recompute,
          "op classes that are computed again in the backward pass, for memory: norm, activation, "
          "convolution, qk, router, dispatch, experts, linear, attention, embedding, or all");

@@ -11,6 +11,8 @@
 namespace tephra {
 namespace {
 
+constexpr double kMostTokens = 1e18;  // all counts stay well within 64 bits
+
 Schedule schedule_of(const PhaseSettings& p, int64_t steps) {
   const int64_t warmup = std::min(p.warmup_steps, steps);
   const int64_t decay = std::min(p.decay_steps.value_or(steps / 5), steps - warmup);
@@ -56,6 +58,11 @@ Phases::Phases(const std::vector<PhaseSettings>& settings) : phases_(settings) {
     ramps_.push_back(ramp_of(p));
     const int64_t own = count_steps(p, ramps_.back());
     schedules_.push_back(schedule_of(p, own));
+    require(static_cast<double>(tokens) +
+                    static_cast<double>(own) * static_cast<double>(p.batch_tokens) <
+                kMostTokens,
+            "phase {} ({}): {} steps of {} tokens are more than can be counted", i + 1, p.name, own,
+            p.batch_tokens);
     steps += own;
     tokens += samples_before(i, own) * p.context;
     ends_.push_back(steps);

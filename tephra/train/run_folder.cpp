@@ -7,6 +7,7 @@
 #include "tephra/base/log.h"
 #include "tephra/base/text.h"
 #include "tephra/text/byte_tokenizer.h"
+#include "tephra/text/chat_template.h"
 #include "tephra/text/chatml.h"
 
 namespace tephra {
@@ -42,8 +43,12 @@ std::string joined(const std::vector<std::string>& keys) {
 
 constexpr const char* kChatTemplateName = "chat_template.jinja";
 
-void copy_tokenizer(const Path& from, const Path& to) {
-  const Path folder = std::filesystem::is_directory(from) ? from : from.parent_path();
+Path folder_of_tokenizer(const Path& tokenizer) {
+  if (tokenizer.filename() != "tokenizer.json") return tokenizer;
+  return tokenizer.has_parent_path() ? tokenizer.parent_path() : Path(".");
+}
+
+void copy_tokenizer(const Path& folder, const Path& to) {
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
                            "generation_config.json", kChatTemplateName}) {
     if (std::filesystem::exists(folder / name)) write_file(to / name, read_file(folder / name));
@@ -94,19 +99,32 @@ void check_same_run(const std::string& saved, const std::string& config, const P
   }
 }
 
+Path tokenizer_folder(const DataSettings& settings, const Path& scratch) {
+  if (settings.tokenizer != "bytes") {
+    const Path folder = folder_of_tokenizer(settings.tokenizer);
+    require_folder(folder, "\"bytes\" or a folder with a tokenizer.json (data.tokenizer)");
+    if (settings.chat_template == "tokenizer") return folder;
+  }
+  return place_tokenizer(scratch, settings);
+}
+
 Path place_tokenizer(const Path& run_dir, const DataSettings& settings) {
   const Path model = run_dir / "model";
   make_writable_folder(model);
-  std::filesystem::remove(model / kChatTemplateName);
+  const Path from = folder_of_tokenizer(settings.tokenizer);
+  const bool own = std::filesystem::exists(from) && std::filesystem::equivalent(from, model);
+  if (!own) std::filesystem::remove(model / kChatTemplateName);
   if (settings.tokenizer == "bytes") {
     write_byte_tokenizer(model);
-  } else {
-    copy_tokenizer(settings.tokenizer, model);
+  } else if (!own) {
+    copy_tokenizer(from, model);
   }
   if (settings.chat_template == "chatml") {
     write_file(model / kChatTemplateName, kChatmlTemplate);
   } else if (settings.chat_template != "tokenizer") {
-    write_file(model / kChatTemplateName, read_template(settings.chat_template));
+    const std::string text = read_template(settings.chat_template);
+    ChatTemplate::parse(text, settings.chat_template);  // says what is wrong where the user wrote it
+    write_file(model / kChatTemplateName, text);
   }
   return model;
 }

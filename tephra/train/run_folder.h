@@ -21,6 +21,10 @@ std::vector<std::string> changed_keys(const std::string& before, const std::stri
 // is a Fault::usage; other changes are warned about. `where` is the checkpoint.
 void check_same_run(const std::string& saved, const std::string& config, const Path& where);
 
+// Where the tokenizer and its chat template are read before the run folder is written: a folder
+// that has both where it lies; else they are put together in `scratch`.
+Path tokenizer_folder(const DataSettings& settings, const Path& scratch);
+
 // Puts the tokenizer's files into model/: those of a folder (or beside a tokenizer.json), or the
 // byte tokenizer's for "bytes"; and the chat template that data.chat_template names. Returns the
 // folder.

@@ -51,6 +51,16 @@ std::vector<Scalar> scalars_of(const Json& row, const std::string& prefix = "") 
   return out;
 }
 
+// Of the full layers; nothing when the config does not say.
+std::optional<double> rope_theta_of(const Json& config) {
+  const Json* at = &config;
+  for (const char* key : {"rope_parameters", "hybrid", "rope_theta"}) {
+    at = at->is_object() ? at->find(key) : nullptr;
+    if (at == nullptr) return std::nullopt;
+  }
+  return at->is_number() ? std::optional(at->number()) : std::nullopt;
+}
+
 // step-N lies in RUN/checkpoints.
 Path run_folder_of(const Checkpoint& checkpoint) {
   return std::filesystem::canonical(checkpoint.folder()).parent_path().parent_path();
@@ -153,7 +163,8 @@ Trainer::Trainer(TrainParts parts)
       evaluation_(parts_.config, parts_.tokenizer),
       data_identities_(parts_.data->identities()),
       lock_(parts_.run_dir),
-      speed_(parts_.peaks) {}
+      speed_(parts_.peaks),
+      first_rope_theta_(rope_theta_of(parts_.model_config)) {}
 
 Trainer::~Trainer() = default;
 
@@ -207,16 +218,26 @@ int64_t Trainer::start_afresh() {
   return 0;
 }
 
-// The context is a matter of the data; what the model must know is its RoPE base.
+// The context is a matter of the data; what the model must know is its RoPE base: that of the phase
+// or the last one before it, which after a rollback may be the model's own again.
 void Trainer::enter_phase(int64_t phase) {
   if (phase == phase_) return;
-  for (int64_t p = phase_ + 1; p <= phase; ++p) {
-    const auto& theta = phases_.settings(p).rope_theta;
-    if (!theta) continue;
-    parts_.model->set_rope_theta(*theta);
-    parts_.model_config["rope_parameters"]["hybrid"]["rope_theta"] = *theta;
-  }
   phase_ = phase;
+  std::optional<double> theta = first_rope_theta_;
+  for (int64_t p = 0; p <= phase; ++p) {
+    if (phases_.settings(p).rope_theta) theta = phases_.settings(p).rope_theta;
+  }
+  if (!theta || theta == rope_theta_of(parts_.model_config)) return;
+  parts_.model->set_rope_theta(*theta);
+  parts_.model_config["rope_parameters"]["hybrid"]["rope_theta"] = *theta;
+}
+
+// Lines after `last_step` are another life's: dropped here, superseded in TensorBoard.
+void Trainer::open_logs(int64_t last_step) {
+  metrics_ = nullptr;  // what it still holds is written before the file is cut
+  metrics_ = std::make_unique<MetricsLog>(parts_.run_dir, last_step);
+  if (!parts_.config.log.tensorboard) return;
+  events_ = std::make_unique<EventFile>(parts_.run_dir / "tensorboard", last_step + 1);
 }
 
 Trainer::StepResult Trainer::do_step(const StepInfo& info) {
@@ -247,11 +268,7 @@ ModelFigures Trainer::figures_of(int64_t context) const {
 
 TrainSummary Trainer::run() {
   const double begin = steady_seconds();
-  const int64_t logged = pending_.is_null() ? step_ : step_ - 1;
-  metrics_ = std::make_unique<MetricsLog>(parts_.run_dir, logged);
-  if (parts_.config.log.tensorboard) {
-    events_ = std::make_unique<EventFile>(parts_.run_dir / "tensorboard", logged + 1);
-  }
+  open_logs(pending_.is_null() ? step_ : step_ - 1);
   writer_ = std::make_unique<CheckpointWriter>(
       lock_, checkpoint_options(parts_.config.checkpoints, [this] { metrics_->flush(); }));
   const bool dry = parts_.try_steps > 0;
@@ -278,6 +295,7 @@ TrainSummary Trainer::run() {
   speed_.end();
   writer_->wait();
   summary_.speed = speed_.totals();
+  summary_.peaks = speed_.peaks();
   summary_.seconds = steady_seconds() - begin;
   summary_.checkpoints = writer_->stats();
   return summary_;
@@ -341,15 +359,28 @@ bool Trainer::pass_over(const StepInfo& info, const std::string& why) {
   return true;
 }
 
+// The guard's window forgets a bad step while the steps before it are done once more; a run that
+// always comes to grief between the same two checkpoints would never end.
+void Trainer::count_rollback(int64_t to, const StepInfo& info, const std::string& why) {
+  rollbacks_ = to == rolled_back_to_ ? rollbacks_ + 1 : 1;
+  rolled_back_to_ = to;
+  if (rollbacks_ <= parts_.config.guard.most_skips) return;
+  throw Error(Fault::data,
+              format("step {}: {}; the run went back to step {} {} times and came no further",
+                     info.step + 1, why, to, rollbacks_ - 1),
+              "lower the learning rate, look at the data, or raise guard.most_skips");
+}
+
 // Back to the newest checkpoint, with the samples of the bad step, and of the steps before it that
 // may have led there, left out.
 bool Trainer::roll_back(const StepInfo& info, const std::string& why) {
-  writer_->wait();
+  writer_->settle();
   const std::optional<Checkpoint> checkpoint = open_newest(parts_.run_dir);
   if (!checkpoint) {
     log_warning("there is no checkpoint to go back to");
     return false;
   }
+  count_rollback(checkpoint->step(), info, why);
   const int64_t first =
       std::max(checkpoint->step(), info.step - parts_.config.guard.rollback_steps);
   const SkippedSamples bad = parts_.data->samples_of(first, info.step);
@@ -358,11 +389,11 @@ bool Trainer::roll_back(const StepInfo& info, const std::string& why) {
   state().load(*checkpoint);
   guard_.keep_verdicts(judged);
   skipped.push_back(bad);
-  skipped_ = skipped;
+  skipped_ = merge_skipped(std::move(skipped));
   parts_.data->set_skipped(skipped_);
   step_ = checkpoint->step();
   phase_ = -1;
-  metrics_ = std::make_unique<MetricsLog>(parts_.run_dir, step_);
+  open_logs(step_);
   log_warning("step {}: {}; back to step {}, without {} samples of the steps from {} on",
               info.step + 1, why, step_, bad.to - bad.from, first + 1);
   return true;

@@ -46,6 +46,7 @@ struct TrainSummary {
   int64_t skipped = 0;
   CheckpointStats checkpoints;
   SpeedTotals speed;
+  Peaks peaks;  // as they are known at the end
 };
 
 class Trainer {
@@ -76,6 +77,8 @@ class Trainer {
   StepResult do_step(const StepInfo& info);
   bool pass_over(const StepInfo& info, const std::string& why);
   bool roll_back(const StepInfo& info, const std::string& why);
+  void count_rollback(int64_t to, const StepInfo& info, const std::string& why);
+  void open_logs(int64_t last_step);
   ModelFigures figures_of(int64_t context) const;
   void save(int64_t step, bool regular);
   void finish_pending();
@@ -111,6 +114,9 @@ class Trainer {
   int64_t step_ = 0;    // steps done
   int64_t phase_ = -1;  // entered
   Json pending_;        // the line of the last step, when its evaluation was cut short
+  std::optional<double> first_rope_theta_;  // of the model as it was made
+  int64_t rolled_back_to_ = -1;             // the step of the last rollback's checkpoint
+  int64_t rollbacks_ = 0;                   // to it
   double smooth_loss_ = 0;
   TrainSummary summary_;
 };

@@ -101,9 +101,47 @@ TEST_F(Train, RollsBackPastBadDataAndSaysWhenThatDoesNotHelp) {
   EXPECT_NE(ran.err.find("guard.most_skips"), std::string::npos) << ran.err;
 }
 
+// A window of 8 has forgotten a bad step when it comes again, 16 steps after the checkpoint; and
+// what is left out the second time reaches over what was left out before.
+TEST_F(Train, DoesNotRollBackForEver) {
+  const Ran ran =
+      kTephra(arguments("run", {"--set", "guard.spike=0.01", "--set", "guard.window=8", "--set",
+                                "guard.action=rollback", "--set", "guard.rollback_steps=1", "--set",
+                                "guard.most_skips=7", "--set", "checkpoints.every_steps=16"}));
+  EXPECT_EQ(ran.code, 3) << ran.err;
+  EXPECT_NE(ran.err.find("went back to step 16 7 times and came no further"), std::string::npos)
+      << ran.err;
+}
+
+// The second phase, which has a RoPE base of its own, comes to grief; the checkpoint is of the
+// first.
+TEST_F(Train, ARollbackIntoAnEarlierPhaseIsThatPhaseAgain) {
+  const std::vector<std::string> wild{"--set", "phases.1.lr=50", "--set",
+                                      "checkpoints.every_steps=16"};
+  std::vector<std::string> guarded = wild;
+  for (const char* rule : {"guard.spike=6", "guard.window=32", "guard.action=rollback",
+                           "guard.rollback_steps=0", "guard.most_skips=2"}) {
+    guarded.insert(guarded.end(), {"--set", rule});
+  }
+  kTephra(arguments("plain", wild));
+  const Ran ran = kTephra(arguments("guarded", guarded));
+  EXPECT_EQ(ran.code, 3) << ran.err;
+  ASSERT_NE(ran.err.find("back to step 16"), std::string::npos) << ran.err;
+  const std::string all = metrics_of(run_dir("plain")), again = metrics_of(run_dir("guarded"));
+  const auto lines = [](const std::string& text) { return split(text, '\n'); };
+  ASSERT_GE(lines(again).size(), 20u) << ran.err;
+  for (size_t i = 0; i < 20; ++i) EXPECT_EQ(lines(again)[i], lines(all)[i]);
+}
+
 TEST_F(Train, RefusesAnotherModelInTheSameFolder) {
   ASSERT_EQ(kTephra(arguments("run", {"--set", "phases.0.steps=2"})).code, 0);
-  const Ran other = kTephra(arguments("run", {"--set", "model.hidden_size=64"}));
+  const std::string chat_template = read_file(run_dir("run") / "model" / "chat_template.jinja");
+  std::ofstream(scratch_ / "other.jinja") << "{{ messages }}";
+  const Ran other =
+      kTephra(arguments("run", {"--set", "model.hidden_size=64", "--set",
+                                "data.chat_template=" + (scratch_ / "other.jinja").string()}));
+  EXPECT_EQ(read_file(run_dir("run") / "model" / "chat_template.jinja"), chat_template)
+      << "the run folder is as it was";
   EXPECT_EQ(other.code, 2);
   EXPECT_NE(other.err.find("model.hidden_size"), std::string::npos) << other.err;
   const Ran fresh = kTephra(arguments(
@@ -115,6 +153,14 @@ TEST_F(Train, SaysWhatIsWrongWithAConfig) {
   const Ran typo = kTephra(arguments("run", {"--set", "optimizer.clipnorm=1"}));
   EXPECT_EQ(typo.code, 2);
   EXPECT_NE(typo.err.find("clip_norm"), std::string::npos) << typo.err;
+  for (const char* huge : {"phases.0.steps=9000000000000000000", "phases.0.lr=inf",
+                           "phases.0.batch_ramp_steps=9000000000000000000"}) {
+    const Ran ran = kTephra(arguments("run", {"--plan", "--set", huge}));
+    EXPECT_EQ(ran.code, 2) << huge << ": " << ran.err;
+  }
+  const Ran half = kTephra(arguments("run", {"--plan", "--set", "phases.1.batch_ramp_steps=3"}));
+  EXPECT_EQ(half.code, 2) << half.err;
+  EXPECT_NE(half.err.find("batch_ramp_from"), std::string::npos) << half.err;
   const Ran missing = kTephra({"train", "/does/not/exist.toml"});
   EXPECT_EQ(missing.code, 2);
   const Ran plan = kTephra(arguments("planned", {"--plan"}));
