@@ -40,8 +40,8 @@ void kernel::CountExperts::on_cpu() const {
 
 double balance_rate(const BalanceOptions& o, int64_t update) {
   if (o.decay_steps == 0 || o.lr == 0) return o.lr;
-  const double part = double(std::min(update, o.decay_steps)) / double(o.decay_steps);
-  return o.lr * std::pow(o.final_lr / o.lr, part);
+  const int64_t into = std::clamp<int64_t>(update - o.hold_steps, 0, o.decay_steps);
+  return o.lr * std::pow(o.final_lr / o.lr, double(into) / double(o.decay_steps));
 }
 
 BalanceController::BalanceController(std::vector<BalancedLayer> layers,

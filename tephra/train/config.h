@@ -80,7 +80,7 @@ struct OptimizerSettings {
 struct BalancingSettings {
   double lr = 1e-3;
   double final_lr = 1e-4;
-  int64_t decay_steps = 0;
+  int64_t hold_steps = 0, decay_steps = 0;
   double beta1 = 0.9, beta2 = 0.95;
 
   void fields(ConfigFields& f);

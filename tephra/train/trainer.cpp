@@ -23,6 +23,7 @@ BalanceController balance_controller(Model& model, const BalancingSettings& s) {
   return {std::move(layers),
           {.lr = s.lr,
            .final_lr = s.final_lr,
+           .hold_steps = s.hold_steps,
            .decay_steps = s.decay_steps,
            .adamw = {.beta1 = s.beta1, .beta2 = s.beta2, .eps = 1e-8}}};
 }

@@ -65,6 +65,9 @@ TEST(Balance, ItsRateFallsGeometrically) {
   EXPECT_NEAR(balance_rate(o, 5), 0.01, 1e-15);
   EXPECT_NEAR(balance_rate(o, 10), 0.001, 1e-15);
   EXPECT_EQ(balance_rate(o, 11), balance_rate(o, 10));
+  const BalanceOptions held{.lr = 0.1, .final_lr = 0.001, .hold_steps = 30, .decay_steps = 10};
+  EXPECT_EQ(balance_rate(held, 30), 0.1);
+  EXPECT_NEAR(balance_rate(held, 35), 0.01, 1e-15);
   EXPECT_EQ(balance_rate({.lr = 0.1}, 1000), 0.1) << "without decay_steps it stays";
   const Tensor b = biases();
   BalanceController balance({{"gate.biases", b, 3}}, o);
