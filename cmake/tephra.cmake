@@ -67,8 +67,8 @@ function(tephra_room name)
   tephra_gpu_library(${name} "${ROOM_LINKS}")
 endfunction()
 
-# tephra_embed(ROOM FILE): the file's text as the constant that ROOM/FILE's header declares,
-# tephra::kChatPage for chat_page.html.
+# tephra_embed(ROOM FILE): the text of the file as a std::string_view of the room, tephra::kChatPage for
+# chat_page.html; who uses it declares it.
 function(tephra_embed room file)
   set(source ${CMAKE_CURRENT_SOURCE_DIR}/${room}/${file})
   set(result ${CMAKE_CURRENT_BINARY_DIR}/${room}/${file}.cpp)
