@@ -78,9 +78,26 @@ ConfigValue convert(const toml::node& node, const std::string& where) {
   return result;
 }
 
+// toml++ limits how deep values nest, but not dotted keys, of which it walks every level on the
+// stack. Dots of one name: nothing but the characters of keys, blanks and quotes between them.
+void check_depth(std::string_view text, const std::string& where) {
+  constexpr std::string_view kEnds = "=[]{},\n\r";
+  constexpr int64_t kMostDots = 256;
+  int64_t dots = 0, line = 1;
+  bool comment = false;
+  for (const char c : text) {
+    if (c == '\n') ++line;
+    comment = c != '\n' && (comment || c == '#');
+    if (comment || kEnds.find(c) != std::string_view::npos) dots = 0;
+    if (c == '.' && !comment) ++dots;
+    require(dots <= kMostDots, "{}:{}: a key of more than {} names", where, line, kMostDots);
+  }
+}
+
 }  // namespace
 
 ConfigValue parse_toml(std::string_view text, const std::string& where) {
+  check_depth(text, where);
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();

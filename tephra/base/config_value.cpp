@@ -105,9 +105,12 @@ void apply_override(ConfigValue& root, const std::string& assignment) {
   const size_t equals = assignment.find('=');
   require(equals != std::string::npos && equals > 0,
           "{}: expected KEY=VALUE, such as optim.lr=1e-3", where);
+  constexpr size_t kMostNames = 64;
   ConfigValue* at = &root;
   const std::string_view key = trim(std::string_view(assignment).substr(0, equals));
-  for (const std::string_view name : split(key, '.')) {
+  const std::vector<std::string_view> names = split(key, '.');
+  require(names.size() <= kMostNames, "{}: a key of more than {} names", where, kMostNames);
+  for (const std::string_view name : names) {
     require(!name.empty(), "{}: a name in the key is empty", where);
     at = &step_into(*at, name, where);
   }

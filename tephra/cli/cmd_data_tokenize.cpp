@@ -65,6 +65,8 @@ Json to_json(const Options& o, const TokenizeReport& report, double seconds) {
 
 int run(const Options& o) {
   const std::vector<Path> files = text_files(o.inputs);
+  require(Path(o.out).has_filename(), "--out: expected the beginning of file names, got '{}'",
+          o.out);
   require(o.overwrite || !std::filesystem::exists(o.out + ".idx"),
           "{}.idx: exists; give --overwrite to replace it", o.out);
   const Tokenizer tokenizer = Tokenizer::load(o.tokenizer);

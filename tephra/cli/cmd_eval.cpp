@@ -339,6 +339,7 @@ int run(const Options& o) {
   if (o.against) require_folder(*o.against, "a model folder");
   require(o.against || (!o.max_kl && !o.min_agreement),
           "--max-kl and --min-agreement need --against");
+  if (o.out) AtomicFile file(*o.out);  // hours of answers must not end at a path that is wrong
   const Inputs in = read_inputs(o);
   if (o.against) return run_beside(o, in);
   const Tokenizer tokenizer = Tokenizer::load(o.model);

@@ -135,6 +135,27 @@ void warn_of_ignored_shape(const RunConfig& config) {
   if (!keys.empty()) log_warning("--init-from brings the model's own config; ignored: {}", keys);
 }
 
+// What only the whole config shows, and a plan should say, too.
+void check_phases(const Prepared& p, bool init_from) {
+  std::vector<std::string> names;
+  for (const SourceConfig& source : p.config.data.sources) names.push_back(source.name);
+  if (names.empty()) names.emplace_back("environments");
+  const Json* limit = p.model_config.find("max_position_embeddings");
+  for (const PhaseSettings& phase : p.config.phases) {
+    for (const MixtureSettings& part : phase.mixture) {
+      const auto near = nearest(part.source, names);
+      require(std::find(names.begin(), names.end(), part.source) != names.end(),
+              "phase '{}': mixture: there is no source '{}'{}", phase.name, part.source,
+              near ? format("; did you mean '{}'?", *near) : "");
+    }
+    if (!limit || !limit->is_int() || phase.context <= limit->integer()) continue;
+    const std::string text = format("phase '{}': a context of {} is more than the model's limit {}",
+                                    phase.name, phase.context, limit->integer());
+    if (!init_from) throw Error(Fault::usage, text, "raise model.max_position_embeddings");
+    log_warning("{} (max_position_embeddings of its config.json)", text);
+  }
+}
+
 // Touches no run folder: it may be another process's, or of another run.
 Prepared prepare(const Options& o, const Path& scratch) {
   Prepared p;
@@ -152,6 +173,7 @@ Prepared prepare(const Options& o, const Path& scratch) {
   require(p.tokens->vocab_size() <= rows,
           "the tokenizer has ids up to {}, the model's vocabulary only {} rows",
           p.tokens->vocab_size() - 1, rows);
+  check_phases(p, o.init_from.has_value());
   return p;
 }
 
@@ -167,13 +189,16 @@ std::unique_ptr<Model> make_model(const Prepared& p, const Options& o) {
 }
 
 void report(const TrainSummary& s, const Path& run_dir) {
+  if (s.steps == 0) {
+    log_info("no step was left to do; {}", run_dir.string());
+    return;
+  }
   std::string text =
       format("done: {} steps in {}, loss {:.4f}", s.steps, human_seconds(s.seconds), s.loss);
   if (s.validation_loss) text += format(", held out {:.4f}", *s.validation_loss);
   if (s.accuracy) text += format(", {:.1f} % of held-out tasks right", 100 * *s.accuracy);
   if (s.skipped > 0) text += format(", {} bad steps", s.skipped);
   log_info("{}; {}", text, run_dir.string());
-  if (s.steps == 0) return;
   log_info("{}", waits_text(s.speed, s.checkpoints.saved));
   log_info("{}", mfu_text(s.speed, s.peaks));
 }
@@ -181,8 +206,12 @@ void report(const TrainSummary& s, const Path& run_dir) {
 // For what is needed before the run folder may be written, and instead of it in a dry run.
 class TemporaryFolder {
  public:
-  TemporaryFolder()
-      : path_(std::filesystem::temp_directory_path() / format("tephra-train-{}", getpid())) {}
+  TemporaryFolder() {
+    std::error_code error;
+    path_ = std::filesystem::temp_directory_path(error) / format("tephra-train-{}", getpid());
+    require(!error, "the folder for temporary files cannot be used: {}; set TMPDIR to another",
+            error.message());
+  }
   ~TemporaryFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
@@ -197,6 +226,7 @@ class TemporaryFolder {
 };
 
 Path folder_of(const Options& o) {
+  require(!o.out || !o.out->empty(), "--out: expected a folder, got nothing");
   if (o.out) return *o.out;
   RunConfig config;
   ConfigFile::read(o.config, o.set).load(config);

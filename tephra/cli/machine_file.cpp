@@ -48,7 +48,8 @@ std::optional<Path> cache_folder() {
 
 std::optional<Ceilings> load_ceilings(const std::string& cpu, int threads) {
   const std::optional<Path> folder = cache_folder();
-  if (!folder || !std::filesystem::exists(*folder / "machine.json")) return {};
+  std::error_code unknown;  // a home that this user may not enter: nothing is known
+  if (!folder || !std::filesystem::exists(*folder / "machine.json", unknown)) return {};
   const Path path = *folder / "machine.json";
   try {
     const Json json = Json::parse(read_file(path, 1 << 20), path.string());

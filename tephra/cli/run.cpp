@@ -177,7 +177,8 @@ int guarded(const std::string& who, const std::string& usage_hint,
     complain(who, "out of memory", "a smaller model, batch or sequence length");
     return exit_code(Fault::device);
   } catch (const std::filesystem::filesystem_error& e) {
-    complain(who, format("{}: {}", e.path1().string(), e.code().message()), usage_hint);
+    const std::string path = e.path1().string();
+    complain(who, path.empty() ? e.what() : format("{}: {}", path, e.code().message()), usage_hint);
     return exit_code(fault_of(e.code()));
   } catch (const std::exception& e) {
     complain(who, format("unexpected error: {}", e.what()),

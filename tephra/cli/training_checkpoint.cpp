@@ -185,6 +185,10 @@ int verify_training(const Path& path, bool json) {
     all.push_back(verify_one(path));
   } else {
     for (const CheckpointInfo& info : list_checkpoints(path)) all.push_back(verify(info));
+    for (const CheckpointInfo& info : list_without_manifest(path)) {
+      all.push_back(
+          {info, 0, 0, {format("{} is missing", (info.folder / kManifestName).string())}});
+    }
     require(!all.empty(), "{}: holds no checkpoint", path.string());
   }
   bool pass = true;

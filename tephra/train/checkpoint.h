@@ -66,6 +66,10 @@ Path checkpoints_folder(const Path& run_dir);
 // Those with a manifest, oldest first; nothing is read.
 std::vector<CheckpointInfo> list_checkpoints(const Path& run_dir);
 
+// Folders that are named like a checkpoint but have no manifest: a save writes it before the folder
+// gets its name, so it was lost later. Oldest first.
+std::vector<CheckpointInfo> list_without_manifest(const Path& run_dir);
+
 // The newest checkpoint of which every byte is right. A bad one is warned about, with what is wrong
 // in which file, and the one before it is tried. Nothing when there is none at all; Fault::data
 // when none is good.

@@ -40,15 +40,20 @@ std::string open_good(const CheckpointInfo& info, std::optional<Checkpoint>& che
   }
 }
 
-// A save ends with the manifest, before the folder has its name: one without lost it later.
-void warn_of_torsos(const Path& run_dir, int64_t newest) {
+// The folders step-N with a manifest, or those without, oldest first.
+std::vector<CheckpointInfo> list_folders(const Path& run_dir, bool with_manifest) {
+  std::vector<CheckpointInfo> found;
   const Path folder = checkpoints_folder(run_dir);
-  if (!fs::is_directory(folder)) return;
+  if (!fs::is_directory(folder)) return found;
   for (const auto& item : fs::directory_iterator(folder)) {
     const auto step = step_of(item.path().filename().string());
-    if (!step || *step <= newest || fs::exists(item.path() / kManifestName)) continue;
-    log_warning("{}: cannot be used: its {} is missing", item.path().string(), kManifestName);
+    if (step && fs::exists(item.path() / kManifestName) == with_manifest) {
+      found.push_back({*step, item.path()});
+    }
   }
+  std::sort(found.begin(), found.end(),
+            [](const CheckpointInfo& a, const CheckpointInfo& b) { return a.step < b.step; });
+  return found;
 }
 
 }  // namespace
@@ -56,21 +61,19 @@ void warn_of_torsos(const Path& run_dir, int64_t newest) {
 Path checkpoints_folder(const Path& run_dir) { return run_dir / "checkpoints"; }
 
 std::vector<CheckpointInfo> list_checkpoints(const Path& run_dir) {
-  std::vector<CheckpointInfo> found;
-  const Path folder = checkpoints_folder(run_dir);
-  if (!fs::is_directory(folder)) return found;
-  for (const auto& item : fs::directory_iterator(folder)) {
-    const auto step = step_of(item.path().filename().string());
-    if (step && fs::exists(item.path() / kManifestName)) found.push_back({*step, item.path()});
-  }
-  std::sort(found.begin(), found.end(),
-            [](const CheckpointInfo& a, const CheckpointInfo& b) { return a.step < b.step; });
-  return found;
+  return list_folders(run_dir, true);
+}
+
+std::vector<CheckpointInfo> list_without_manifest(const Path& run_dir) {
+  return list_folders(run_dir, false);
 }
 
 std::optional<Checkpoint> open_newest(const Path& run_dir) {
   const std::vector<CheckpointInfo> all = list_checkpoints(run_dir);
-  warn_of_torsos(run_dir, all.empty() ? -1 : all.back().step);
+  for (const CheckpointInfo& info : list_without_manifest(run_dir)) {
+    if (!all.empty() && info.step < all.back().step) continue;
+    log_warning("{}: cannot be used: its {} is missing", info.folder.string(), kManifestName);
+  }
   if (all.empty()) return std::nullopt;
   for (auto info = all.rbegin(); info != all.rend(); ++info) {
     std::optional<Checkpoint> checkpoint;

@@ -222,6 +222,17 @@ Json base_config(const ModelSettings& s) {
   return config;
 }
 
+// What is wrong with values of the TOML file is a mistake of its writer, not bad content.
+Json native_of(const Json& config, const ModelSettings& s) {
+  const std::string where = s.config.value_or("[model]");
+  try {
+    return model_kind(config, where).native_config(config, where);
+  } catch (const Error& error) {
+    if (s.config || error.fault() != Fault::data) throw;
+    throw Error(Fault::usage, error.what(), error.hint());
+  }
+}
+
 }  // namespace
 
 Json model_config(const ModelSettings& s, int64_t vocab_size) {
@@ -253,8 +264,7 @@ Json model_config(const ModelSettings& s, int64_t vocab_size) {
   put(config, "mlp_type", s.mlp_type);
   put(config, "intermediate_size", s.intermediate_size);
   put_rope(config, s);
-  const std::string where = s.config.value_or("[model]");
-  Json native = model_kind(config, where).native_config(config, where);
+  Json native = native_of(config, s);
   native["dtype"] = s.dtype == "bf16" ? "bfloat16" : "float32";
   return native;
 }

@@ -24,7 +24,7 @@ std::map<std::string, std::string> entries_of(const std::string& toml) {
     if (line.front() == '[') {
       section = std::string(line);
       std::erase_if(section, [](char c) { return c == '[' || c == ']'; });
-      if (line.starts_with("[[")) section += format("[{}]", ++seen[section]);
+      if (line.starts_with("[[")) section += format("[{}]", seen[section]++);
       section += '.';
       continue;
     }
@@ -123,7 +123,8 @@ Path place_tokenizer(const Path& run_dir, const DataSettings& settings) {
     write_file(model / kChatTemplateName, kChatmlTemplate);
   } else if (settings.chat_template != "tokenizer") {
     const std::string text = read_template(settings.chat_template);
-    ChatTemplate::parse(text, settings.chat_template);  // says what is wrong where the user wrote it
+    ChatTemplate::parse(text,
+                        settings.chat_template);  // says what is wrong where the user wrote it
     write_file(model / kChatTemplateName, text);
   }
   return model;

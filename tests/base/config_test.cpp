@@ -59,6 +59,18 @@ std::string sample_error(std::string_view text, const std::vector<std::string>& 
   return error.what();
 }
 
+// Each level would be a frame on the stack of whoever reads or frees it.
+TEST(Config, RefusesKeysThatNestWithoutEnd) {
+  std::string deep = "a";
+  for (int i = 0; i < 100'000; ++i) deep += ".a";
+  for (const std::string& text : {deep + " = 1", "[" + deep + "]", "x = {" + deep + " = 1}"}) {
+    EXPECT_EQ(std::string(error_of([&] { ConfigFile::parse("\n" + text, "a.toml"); }).what()),
+              "a.toml:2: a key of more than 256 names");
+  }
+  const std::string dots(1000, '.');
+  EXPECT_NO_THROW(ConfigFile::parse("# " + dots + "\n", "a.toml"));
+}
+
 TEST(Config, GivesTypedValuesAndKeepsDefaults) {
   const Sample run = load_sample(R"(
 name = "x"

@@ -158,6 +158,20 @@ TEST_F(Train, SaysWhatIsWrongWithAConfig) {
     const Ran ran = kTephra(arguments("run", {"--plan", "--set", huge}));
     EXPECT_EQ(ran.code, 2) << huge << ": " << ran.err;
   }
+  for (const auto& [set, said] : std::vector<std::pair<std::string, std::string>>{
+           {"model.num_key_value_heads=3", "key/value heads"},
+           {"phases.0.mixture=[{source=\"task\"}]", "did you mean 'tasks'?"},
+           {"model.max_position_embeddings=100", "phase 'longer': a context of 128 is more"},
+           {[] {
+              std::string deep = "a";
+              for (int i = 0; i < 50'000; ++i) deep += ".a";
+              return deep + "=1";
+            }(),
+            "a key of more than 64 names"}}) {
+    const Ran ran = kTephra(arguments("run", {"--plan", "--set", set}));
+    EXPECT_EQ(ran.code, 2) << set.substr(0, 80) << ": " << ran.err;
+    EXPECT_NE(ran.err.find(said), std::string::npos) << ran.err;
+  }
   const Ran half = kTephra(arguments("run", {"--plan", "--set", "phases.1.batch_ramp_steps=3"}));
   EXPECT_EQ(half.code, 2) << half.err;
   EXPECT_NE(half.err.find("batch_ramp_from"), std::string::npos) << half.err;

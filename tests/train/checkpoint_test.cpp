@@ -217,6 +217,22 @@ TEST(CheckpointDamage, IsNamedAndTheOneBeforeIsTaken) {
   EXPECT_TRUE(same_bits(bad.load("model.norm.weight"), tensors_at(3)[1].value));
 }
 
+TEST(CheckpointDamage, ALostManifestIsNamed) {
+  const Scratch run;
+  const RunLock lock(run.path());
+  CheckpointWriter writer(lock, {});
+  for (int64_t step : {1, 2}) save_and_wait(writer, step);
+  fs::remove(run / "checkpoints/step-2/manifest.json");
+  Log log;
+  const auto newest = open_newest(run.path());
+  ASSERT_TRUE(newest.has_value());
+  EXPECT_EQ(newest->step(), 1);
+  EXPECT_NE(log.text.find("step-2: cannot be used: its manifest.json is missing"),
+            std::string::npos)
+      << log.text;
+  EXPECT_EQ(list_without_manifest(run.path()).size(), 1u);
+}
+
 TEST(CheckpointDamage, WithoutAnyGoodOneTheRunDoesNotStart) {
   const Scratch run;
   EXPECT_FALSE(open_newest(run.path()).has_value());

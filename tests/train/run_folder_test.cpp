@@ -14,8 +14,8 @@ TEST(RunFolder, NamesTheKeysThatChanged) {
   const std::string before = "seed = 1\n[model]\nhidden_size = 8\n[[phases]]\nlr = 1\n";
   EXPECT_EQ(changed_keys(before, before), Keys{});
   EXPECT_EQ(changed_keys(before, "seed = 2\n[model]\nhidden_size = 8\n[[phases]]\nlr = 2\n"),
-            (Keys{"phases[1].lr", "seed"}));
-  EXPECT_EQ(changed_keys(before, before + "[[phases]]\nlr = 1\n"), Keys{"phases[2].lr"});
+            (Keys{"phases[0].lr", "seed"}));
+  EXPECT_EQ(changed_keys(before, before + "[[phases]]\nlr = 1\n"), Keys{"phases[1].lr"});
 }
 
 TEST(RunFolder, RefusesToGoOnWithAnotherModel) {
