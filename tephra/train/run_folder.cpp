@@ -123,8 +123,7 @@ Path place_tokenizer(const Path& run_dir, const DataSettings& settings) {
     write_file(model / kChatTemplateName, kChatmlTemplate);
   } else if (settings.chat_template != "tokenizer") {
     const std::string text = read_template(settings.chat_template);
-    ChatTemplate::parse(text,
-                        settings.chat_template);  // says what is wrong where the user wrote it
+    ChatTemplate::parse(text, settings.chat_template);  // what is wrong is said of the user's file
     write_file(model / kChatTemplateName, text);
   }
   return model;
