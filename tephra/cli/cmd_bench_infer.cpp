@@ -30,8 +30,7 @@ void describe_decode(Flags& flags, Options& o) {
   flags.add("--context", o.bench.context, "tokens in the cache before them").range(1, 1e9);
   flags.add("--batch", o.bench.batch, "sequences side by side").range(1, 1024);
   describe_shared(flags, o);
-  flags.example("tephra checkpoint random --config zaya1-8b --bits 8 --out /tmp/8bit");
-  flags.example("tephra bench decode --model /tmp/8bit");
+  flags.example("tephra bench decode --model models/8bit");
 }
 
 void describe_prefill(Flags& flags, Options& o) {
@@ -39,7 +38,7 @@ void describe_prefill(Flags& flags, Options& o) {
   flags.add("--model DIR", o.bench.model, "model folder, quantised or not").required();
   flags.add("--tokens", o.bench.tokens, "length of the prompt").range(1, 1e9);
   describe_shared(flags, o);
-  flags.example("tephra bench prefill --model /tmp/8bit --tokens 1024");
+  flags.example("tephra bench prefill --model models/8bit --tokens 1024");
 }
 
 Json shared_json(const Options& o, const InferResult& r) {
