@@ -49,8 +49,8 @@ BalanceController::BalanceController(std::vector<BalancedLayer> layers,
     : layers_(std::move(layers)), options_(options) {
   require(std::isfinite(options.lr) && options.lr >= 0,
           "router balancing: expected a learning rate of 0 or more, got {}", options.lr);
-  require(options.decay_steps == 0 || (options.decay_steps > 0 && options.final_lr > 0 &&
-                                       std::isfinite(options.final_lr)),
+  require(options.decay_steps == 0 ||
+              (options.decay_steps > 0 && options.final_lr > 0 && std::isfinite(options.final_lr)),
           "router balancing: expected a last rate above 0 for its decay, got {}", options.final_lr);
   for (const BalancedLayer& layer : layers_) {
     require(layer.experts >= 1 && layer.biases.numel() == layer.experts + 1,

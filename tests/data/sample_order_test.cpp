@@ -125,7 +125,8 @@ TEST(SampleOrder, IsWhatALoaderWithStateWouldRead) { expect_replayed({}); }
 TEST(SampleOrder, MergesSkippedSamplesThatMeet) {
   const auto text = [](std::vector<SkippedSamples> ranges) {
     std::string out;
-    for (const auto& [from, to] : merge_skipped(std::move(ranges))) out += format("{}-{} ", from, to);
+    for (const auto& [from, to] : merge_skipped(std::move(ranges)))
+      out += format("{}-{} ", from, to);
     return out;
   };
   EXPECT_EQ(text({{20, 30}, {15, 35}}), "15-35 ") << "around";
