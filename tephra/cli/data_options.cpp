@@ -42,6 +42,7 @@ StageSettings stage_settings(const CorpusOptions& o) {
   require(!o.overwrite || stage.shard.count == 1,
           "--overwrite: shards would remove each other's work; remove {} yourself", o.out);
   prepare_output(o.out, o.overwrite);
+  begin_rank(o.out, stage.shard);
   install_signal_handlers();
   return stage;
 }

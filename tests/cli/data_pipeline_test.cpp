@@ -134,8 +134,8 @@ TEST(DataPipelineSlow, IsTheSameAfterTwentyKills) {
        {program(filter("filtered2")).code, program(dedup("filtered", "unique2")).code}) {
     EXPECT_TRUE(code == 0 || code == 2) << code;
   }
-  EXPECT_EQ(bytes_below(scratch / "filtered2"), bytes_below(scratch / "filtered"));
-  EXPECT_EQ(bytes_below(scratch / "unique2"), bytes_below(scratch / "unique"));
+  EXPECT_TRUE(bytes_below(scratch / "filtered2") == bytes_below(scratch / "filtered"));
+  EXPECT_TRUE(bytes_below(scratch / "unique2") == bytes_below(scratch / "unique"));
 }
 
 TEST(DataPipeline, RanksGiveTheBytesOfOneProcess) {
@@ -150,17 +150,20 @@ TEST(DataPipeline, RanksGiveTheBytesOfOneProcess) {
   ASSERT_EQ(Program{.path = TEPHRA_BINARY}(arguments("one")).code, 0);
   std::vector<std::thread> ranks;
   std::array<int, 4> codes{};
+  std::array<std::string, 4> said;
   for (size_t rank = 0; rank < codes.size(); ++rank) {
     ranks.emplace_back([&, rank] {
       const Program program{
           .path = TEPHRA_BINARY,
           .environment = {"SLURM_PROCID=" + std::to_string(rank), "SLURM_NTASKS=4"}};
-      codes[rank] = program(arguments("four")).code;
+      const Ran ran = program(arguments("four"));
+      codes[rank] = ran.code;
+      said[rank] = ran.err;
     });
   }
   for (std::thread& rank : ranks) rank.join();
-  EXPECT_EQ(codes, (std::array<int, 4>{}));
-  EXPECT_EQ(bytes_below(scratch / "four"), bytes_below(scratch / "one"));
+  EXPECT_EQ(codes, (std::array<int, 4>{})) << said[0] << said[1] << said[2] << said[3];
+  EXPECT_TRUE(bytes_below(scratch / "four") == bytes_below(scratch / "one"));
 }
 
 TEST(DataPipeline, RefusesWhatItCannotDo) {

@@ -243,6 +243,23 @@ JournalEntry wait_for_peer(const CorpusFile& file, const StageSettings& settings
   }
 }
 
+Path mark_of_rank(const Path& out, int64_t rank) {
+  return out / kWorkFolder / format("rank-{}", rank);
+}
+
+// The first rank ends a command and takes away what others may still be reading, so it waits until
+// each has come to its end: a rank that has no file of its own, too.
+void meet_ranks(const StageSettings& settings) {
+  const Shard& shard = settings.shard;
+  if (shard.index != 0) return write_file(mark_of_rank(settings.out, shard.index), "");
+  for (int64_t rank = 1; rank < shard.count; ++rank) {
+    while (!fs::exists(mark_of_rank(settings.out, rank))) {
+      stop_if_interrupted();
+      std::this_thread::sleep_for(kPollInterval);
+    }
+  }
+}
+
 }  // namespace
 
 Shard parse_shard(std::string_view text) {
@@ -276,24 +293,30 @@ StageRun run_stage(std::span<const CorpusFile> files, const StageSettings& setti
     total.input_bytes += state.offset;
     total.tally.add(state.tally);
   };
+  const bool waits = settings.shard.ranks && (settings.inner || settings.shard.index == 0);
   std::vector<size_t> unfinished;
   for (size_t i = 0; i < files.size(); ++i) {
     FileRun file(files[i], i, settings, progress);
     const bool ours = static_cast<int64_t>(i) % settings.shard.count == settings.shard.index;
     if (ours) file.run(work);
-    if (file.finished()) {
+    // What a journal of another rank calls finished may not have its name yet.
+    if (file.finished() && (ours || !waits)) {
       add(i, file.state());
     } else {
       unfinished.push_back(i);
     }
   }
-  const bool waits = settings.shard.ranks && (settings.inner || settings.shard.index == 0);
   for (const size_t i : unfinished) {
     if (waits) add(i, wait_for_peer(files[i], settings));
   }
+  if (settings.shard.ranks && !settings.inner) meet_ranks(settings);
   // Other ranks must not finish what the first one finishes.
   total.complete = waits || (unfinished.empty() && !settings.shard.ranks);
   return total;
+}
+
+void begin_rank(const Path& out, const Shard& shard) {
+  if (shard.ranks) fs::remove(mark_of_rank(out, shard.index));
 }
 
 void finish_stage(const Path& out) { fs::remove_all(out / kWorkFolder); }

@@ -97,6 +97,8 @@ void finish_stage(const Path& out);
 
 // Fault::usage when `out` holds a finished output; with `overwrite` it is removed.
 void prepare_output(const Path& out, bool overwrite);
+// Before a rank's first stage: it has not come to its end, whatever a run that was killed says.
+void begin_rank(const Path& out, const Shard& shard);
 
 // The key that carries a document's place in the first input through all stages.
 inline constexpr const char* kIdField = "tephra_id";
