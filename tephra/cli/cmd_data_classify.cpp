@@ -45,13 +45,7 @@ int run(const Options& o) {
   options.text_field = o.corpus.text_field;
   const StageRun run = classify_corpus(files, model, options, stage);
   tell_troubles(run, o.corpus);
-  if (o.corpus.json) {
-    Json json = run.tally.to_json();
-    json["out"] = o.corpus.out;
-    json["complete"] = run.complete;
-    print_json(json);
-    return 0;
-  }
+  if (told_as_json(run, o.corpus)) return 0;
   print("{}: {} of {} documents kept", o.corpus.out, human_count(run.tally["kept"]),
         human_count(run.tally[counted::kDocuments]));
   for (const std::string& label : model.labels()) {

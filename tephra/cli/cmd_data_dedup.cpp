@@ -93,13 +93,7 @@ int run_lines(const Options& o) {
   const StageRun run = dedup_lines(files, options, stage);
   tell_troubles(run, o.corpus);
   const Tally& tally = run.tally;
-  if (o.corpus.json) {
-    Json json = tally.to_json();
-    json["out"] = o.corpus.out;
-    json["complete"] = run.complete;
-    print_json(json);
-    return 0;
-  }
+  if (told_as_json(run, o.corpus)) return 0;
   print("{}: {} {}s removed ({}), {} of {} documents kept", o.corpus.out,
         human_count(tally["removed_pieces"]), o.unit, human_bytes(tally["removed_bytes"]),
         human_count(tally["kept"]), human_count(tally[counted::kDocuments]));
@@ -115,14 +109,7 @@ int run(const Options& o) {
   const double seconds = seconds_of([&] { run = dedup_corpus(files, options, stage); });
   tell_troubles(run, o.corpus);
   const Tally& tally = run.tally;
-  if (o.corpus.json) {
-    Json json = tally.to_json();
-    json["out"] = o.corpus.out;
-    json["complete"] = run.complete;
-    json["seconds"] = seconds;
-    print_json(json);
-    return 0;
-  }
+  if (told_as_json(run, o.corpus, seconds)) return 0;
   print("{}: {} of {} documents kept, {} removed ({}); {:.1f} MB/s", o.corpus.out,
         human_count(tally["kept"]), human_count(tally[counted::kDocuments]),
         human_count(tally["removed"]), human_bytes(tally["removed_bytes"]),

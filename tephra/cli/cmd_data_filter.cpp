@@ -80,14 +80,7 @@ int run(const Options& o) {
   const double seconds = seconds_of([&] { run = filter_corpus(files, options, stage); });
   tell_troubles(run, o.corpus);
   const Tally& tally = run.tally;
-  if (o.corpus.json) {
-    Json json = tally.to_json();
-    json["out"] = o.corpus.out;
-    json["complete"] = run.complete;
-    json["seconds"] = seconds;
-    print_json(json);
-    return 0;
-  }
+  if (told_as_json(run, o.corpus, seconds)) return 0;
   print("{}: {} of {} documents kept, {} of {}; {:.1f} MB/s", o.corpus.out,
         human_count(tally["kept"]), human_count(tally[counted::kDocuments]),
         human_bytes(tally["kept_bytes"]), human_bytes(tally[counted::kTextBytes]),

@@ -53,13 +53,7 @@ int run(const Options& o) {
   const StageSettings stage = stage_settings(o.corpus);
   const StageRun run = mix_corpus(files, options, stage);
   tell_troubles(run, o.corpus);
-  if (o.corpus.json) {
-    Json json = run.tally.to_json();
-    json["out"] = o.corpus.out;
-    json["complete"] = run.complete;
-    print_json(json);
-    return 0;
-  }
+  if (told_as_json(run, o.corpus)) return 0;
   for (const auto& [name, weight] : options.weights) {
     print("{}: {} documents, {}", name, human_count(run.tally["source." + name + ".kept"]),
           human_bytes(run.tally["source." + name + ".kept_bytes"]));

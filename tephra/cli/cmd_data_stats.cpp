@@ -66,14 +66,7 @@ int run(const Options& o) {
     reports.insert(reports.begin(), read_report(o.corpus.out));
     write_file(Path(o.corpus.out) / "report.html", stats_page(reports));
   }
-  if (o.corpus.json) {
-    Json json = run.tally.to_json();
-    json["out"] = o.corpus.out;
-    json["complete"] = run.complete;
-    json["seconds"] = seconds;
-    print_json(json);
-    return 0;
-  }
+  if (told_as_json(run, o.corpus, seconds)) return 0;
   print_sources(run.tally, tokenizer.has_value());
   if (run.complete) print("{}/report.html has the lengths, samples and reports", o.corpus.out);
   return 0;

@@ -5,6 +5,7 @@
 #include "tephra/base/log.h"
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
+#include "tephra/cli/output.h"
 
 namespace tephra {
 
@@ -59,6 +60,16 @@ void tell_troubles(const StageRun& run, const CorpusOptions& o) {
     log_info("{}: shard {} is done; when all are, the same command without --shard joins them",
              o.out, o.shard);
   }
+}
+
+bool told_as_json(const StageRun& run, const CorpusOptions& o, std::optional<double> seconds) {
+  if (!o.json) return false;
+  Json json = run.tally.to_json();
+  json["out"] = o.out;
+  json["complete"] = run.complete;
+  if (seconds) json["seconds"] = *seconds;
+  print_json(json);
+  return true;
 }
 
 }  // namespace tephra

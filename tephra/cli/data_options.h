@@ -2,6 +2,7 @@
 // Flags that all stages over a corpus share.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,5 +31,9 @@ StageSettings stage_settings(const CorpusOptions& o);
 
 // Warnings about what was left out; for a shard, what to do next.
 void tell_troubles(const StageRun& run, const CorpusOptions& o);
+
+// With --json: prints what the stage counted, and is true.
+bool told_as_json(const StageRun& run, const CorpusOptions& o,
+                  std::optional<double> seconds = std::nullopt);
 
 }  // namespace tephra

@@ -97,6 +97,21 @@ CcaHeadsForm form(int64_t nq, int64_t nk, int64_t dim, int64_t rotary,
   return {nq, nk, temperature, {dim, rotary, 1e4}};
 }
 
+// z and y are read and heads written; backward reads both and the gradient, and writes two.
+OpBench bench() {
+  constexpr int64_t kN = 32768;
+  const CcaHeadsForm f = form(8, 2, 128, 64);
+  const double bytes = double(kN) * static_cast<double>((f.nq + f.nk) * f.rope.head_dim) * 4;
+  const OpCase c = heads_case("", kN, f);
+  return {.name = "32768 x 8 + 2 heads of 128",
+          .inputs = c.inputs,
+          .run = c.run,
+          .forward_read_bytes = 2 * bytes,
+          .forward_write_bytes = bytes,
+          .backward_read_bytes = 3 * bytes,
+          .backward_write_bytes = 2 * bytes};
+}
+
 }  // namespace
 
 OpSpec cca_heads_spec() {
@@ -111,7 +126,7 @@ OpSpec cca_heads_spec() {
                     heads_case("columns of wider tensors", 6, form(4, 2, 16, 8), 8, 24),
                     heads_case("columns that are not aligned", 6, form(4, 2, 16, 8), 3, 5),
                     heads_case("no rows", 0, form(4, 2, 8, 8))},
-          .benches = {}};  // a CPU takes qk_mean, qk_norm and rope, which have theirs
+          .benches = {bench()}};
 }
 
 }  // namespace tephra
