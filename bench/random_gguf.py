@@ -28,6 +28,24 @@ def setting(key, value):
     return text(key) + struct.pack("<II", 4, value)
 
 
+def settings_list(key, kind, values):
+    pack = {8: text, 6: lambda v: struct.pack("<f", v), 5: lambda v: struct.pack("<i", v)}[kind]
+    return text(key) + struct.pack("<IIQ", 9, kind, len(values)) + b"".join(map(pack, values))
+
+
+def vocabulary():
+    """llama.cpp's library wants one even where only token ids are used."""
+    words = ["<unk>", "<s>", "</s>"] + [f"<0x{i:02X}>" for i in range(256)]
+    types = [2, 3, 3] + [6] * 256
+    more = VOCAB - len(words)
+    return [
+        setting("tokenizer.ggml.model", "llama"),
+        settings_list("tokenizer.ggml.tokens", 8, words + [f"w{i}" for i in range(more)]),
+        settings_list("tokenizer.ggml.scores", 6, [0.0] * VOCAB),
+        settings_list("tokenizer.ggml.token_type", 5, types + [1] * more),
+    ]
+
+
 def tensors(kind):
     kv = KV_HEADS * HEAD_DIM
     yield "token_embd.weight", (HIDDEN, VOCAB), kind
@@ -77,8 +95,7 @@ def main():
         setting("llama.attention.layer_norm_rms_epsilon", 1e-5),
         setting("llama.rope.dimension_count", HEAD_DIM),
         setting("llama.vocab_size", VOCAB),
-        setting("tokenizer.ggml.model", "none"),
-    ]
+    ] + vocabulary()
     entries, offset, infos = list(tensors(kind)), 0, b""
     for name, shape, type_ in entries:
         infos += text(name) + struct.pack("<I", len(shape))
