@@ -230,7 +230,11 @@ Path folder_of(const Options& o) {
   if (o.out) return *o.out;
   RunConfig config;
   ConfigFile::read(o.config, o.set).load(config);
-  return Path("runs") / config.name;
+  const Path name = Path(config.name).lexically_normal();
+  require(!name.empty() && name.is_relative() && name != "." && *name.begin() != "..",
+          "{}: name: expected the name of a folder in runs/, got '{}'; --out names any other",
+          o.config, clipped(config.name, 80));
+  return Path("runs") / name;
 }
 
 // A model that has learnt to end its turns with a token, and is not told that this is an end, goes

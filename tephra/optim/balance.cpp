@@ -25,16 +25,18 @@ ExpertLoad expert_load(const std::string& name, std::span<const int64_t> counts)
   return load;
 }
 
-void count_experts(const Tensor& expert_N, const Tensor& counts) {
-  launch(counts.device(), "count experts", kernel::CountExperts{expert_N, counts});
+void count_experts(const Tensor& expert_N, const Tensor& real_N, const Tensor& counts) {
+  TEPHRA_ASSERT(!real_N || real_N.numel() == expert_N.numel(), "a mark for each token");
+  launch(counts.device(), "count experts", kernel::CountExperts{expert_N, real_N, counts});
 }
 
 void kernel::CountExperts::on_cpu() const {
   const int32_t* expert = expert_N.data<int32_t>();
+  const int32_t* real = real_N ? real_N.data<int32_t>() : nullptr;
   int64_t* count = counts.data<int64_t>();
   for (int64_t i = 0; i < expert_N.numel(); ++i) {
     TEPHRA_ASSERT(expert[i] >= 0 && expert[i] < counts.numel(), "a class of the router");
-    ++count[expert[i]];
+    if (!real || real[i] != 0) ++count[expert[i]];
   }
 }
 

@@ -42,13 +42,15 @@ struct ExpertLoad {
 ExpertLoad expert_load(const std::string& name, std::span<const int64_t> counts);
 
 // Adds the choices expert_N (i32, in [0, experts]) to counts [experts + 1] (i64, on their device):
-// nobody waits for a GPU before the counts are read.
-void count_experts(const Tensor& expert_N, const Tensor& counts);
+// nobody waits for a GPU before the counts are read. Tokens with a 0 in real_N (i32) are padding
+// and do not count; undefined: there is none.
+void count_experts(const Tensor& expert_N, const Tensor& real_N, const Tensor& counts);
 
 namespace kernel {
 
 struct CountExperts {
   const Tensor& expert_N;
+  const Tensor& real_N;
   const Tensor& counts;
 
   void on_cpu() const;

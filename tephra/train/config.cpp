@@ -100,6 +100,15 @@ void PhaseSettings::fields(ConfigFields& f) {
           "long it is");
 }
 
+void RuleSettings::fields(ConfigFields& f) {
+  f.read("names", names, "parameters, as in \"*.gate.*\"; `*` stands for any text",
+         {.required = true});
+  f.read("rule", rule, "what updates them; default: what their kind says",
+         {.choices = {"muon", "adamw", "frozen"}});
+  f.read("rate", rate, "times the learning rate; default: 1", {.min = 0});
+  f.read("decays", decays, "whether weight decay acts on them; default: with two or more axes");
+}
+
 void OptimizerSettings::fields(ConfigFields& f) {
   f.read("matrices", matrices, "what updates projections and experts",
          {.choices = {"muon", "adamw"}});
@@ -114,6 +123,7 @@ void OptimizerSettings::fields(ConfigFields& f) {
          {.above = 0});
   f.read("newton_schulz_steps", newton_schulz_steps, "Muon", {.min = 1, .max = 20});
   f.read("newton_schulz_dtype", newton_schulz_dtype, "Muon", {.choices = {"f32", "bf16"}});
+  f.list("rules", rules, "exceptions by name, of which later ones win; --plan shows what results");
 }
 
 void BalancingSettings::fields(ConfigFields& f) {
@@ -125,6 +135,9 @@ void BalancingSettings::fields(ConfigFields& f) {
          {.min = 0});
   f.read("beta1", beta1, "AdamW", {.min = 0, .max = 0.99999});
   f.read("beta2", beta2, "AdamW", {.min = 0, .max = 0.999999});
+  f.read("eps", eps,
+         "AdamW; errors of the load far below it move a bias in proportion, not by a whole step",
+         {.above = 0});
 }
 
 void StepSettings::fields(ConfigFields& f) {
@@ -133,7 +146,7 @@ void StepSettings::fields(ConfigFields& f) {
          {.min = 2, .max = 1e12});
   f.read("recompute", recompute,
          "op classes that are computed again in the backward pass, for memory: norm, activation, "
-         "convolution, qk, router, dispatch, experts, linear, attention, embedding, or all");
+         "convolution, qk, router, dispatch, experts, linear, attention, embedding, loss, or all");
 }
 
 void CheckpointSettings::fields(ConfigFields& f) {

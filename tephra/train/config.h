@@ -64,6 +64,16 @@ struct PhaseSettings {
   void fields(ConfigFields& f);
 };
 
+// An exception for parameters by name.
+struct RuleSettings {
+  std::string names;
+  std::optional<std::string> rule;
+  std::optional<double> rate;
+  std::optional<bool> decays;
+
+  void fields(ConfigFields& f);
+};
+
 struct OptimizerSettings {
   std::string matrices = "muon";
   double weight_decay = 0.1;
@@ -73,6 +83,7 @@ struct OptimizerSettings {
   bool muon_nesterov = true;
   int64_t newton_schulz_steps = 5;
   std::string newton_schulz_dtype = "f32";
+  std::vector<RuleSettings> rules;
 
   void fields(ConfigFields& f);
 };
@@ -81,7 +92,7 @@ struct BalancingSettings {
   double lr = 1e-3;
   double final_lr = 1e-4;
   int64_t hold_steps = 0, decay_steps = 0;
-  double beta1 = 0.9, beta2 = 0.95;
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
 
   void fields(ConfigFields& f);
 };

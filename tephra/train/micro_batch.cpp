@@ -35,7 +35,9 @@ Accumulated accumulate_gradients(Model& model, std::span<const MicroBatch> parts
   Accumulated sum;
   for (const MicroBatch& part : parts) sum.targets += count_targets(part);
   const int64_t over = options.targets > 0 ? options.targets : sum.targets;
-  require(over > 0, "training step: expected at least one target, got none");
+  require(over > 0,
+          "training step: expected at least one target, got none; where only answers are learnt, "
+          "let a batch be large enough to hold one");
   const std::vector<BalancedRouter> routers = model.routers();
   const Device device = model.parameters().device();
   Tensors counts, losses;  // read at the end: until then nobody waits for a GPU
@@ -49,10 +51,11 @@ Accumulated accumulate_gradients(Model& model, std::span<const MicroBatch> parts
                                    1.0 / static_cast<double>(over));
     tape.backward(loss);
     losses.push_back(loss.detach());
+    const Tensor real_N = part.segments.real_N ? to_device(part.segments.real_N, device) : Tensor();
     for (size_t r = 0; r < routers.size(); ++r) {
       const Tensor* chosen = choices.find(routers[r].tap);
       TEPHRA_ASSERT(chosen != nullptr, "a model taps the choice of each of its routers");
-      count_experts(*chosen, counts[r]);
+      count_experts(*chosen, real_N, counts[r]);
     }
   }
   model.parameters().complete_gradients();

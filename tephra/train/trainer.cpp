@@ -25,7 +25,7 @@ BalanceController balance_controller(Model& model, const BalancingSettings& s) {
            .final_lr = s.final_lr,
            .hold_steps = s.hold_steps,
            .decay_steps = s.decay_steps,
-           .adamw = {.beta1 = s.beta1, .beta2 = s.beta2, .eps = 1e-8}}};
+           .adamw = {.beta1 = s.beta1, .beta2 = s.beta2, .eps = s.eps}}};
 }
 
 CheckpointOptions checkpoint_options(const CheckpointSettings& s, std::function<void()> before) {
@@ -109,6 +109,11 @@ Json load_shares(const std::vector<std::vector<int64_t>>& counts) {
   return out;
 }
 
+UpdateRule update_rule(const std::string& name) {
+  if (name == "frozen") return UpdateRule::frozen;
+  return name == "muon" ? UpdateRule::muon : UpdateRule::adamw;
+}
+
 }  // namespace
 
 OptimizerOptions optimizer_options(const OptimizerSettings& s) {
@@ -126,9 +131,14 @@ OptimizerOptions optimizer_options(const OptimizerSettings& s) {
 
 std::vector<ParameterRule> optimizer_rules(const std::vector<ParameterSpec>& specs,
                                            const OptimizerSettings& s) {
-  return assign_rules(
-      specs,
-      {.matrices = s.matrices == "muon" ? UpdateRule::muon : UpdateRule::adamw, .overrides = {}});
+  RuleOptions options;
+  options.matrices = update_rule(s.matrices);
+  for (const RuleSettings& r : s.rules) {
+    RuleOverride o{.names = r.names, .decays = r.decays, .rate = r.rate};
+    if (r.rule) o.rule = update_rule(*r.rule);
+    options.overrides.push_back(o);
+  }
+  return assign_rules(specs, options);
 }
 
 Recompute recompute_of(const std::vector<std::string>& names) {

@@ -33,8 +33,11 @@ TEST(ExpertLoad, IsEvenOrNot) {
 
 TEST(ExpertLoad, IsCountedFromTheChoices) {
   const Tensor counts = from_values<int64_t>({3}, {1, 0, 0});
-  count_experts(from_values<int32_t>({6}, {0, 2, 1, 1, 0, 1}), counts);
+  const Tensor chosen = from_values<int32_t>({6}, {0, 2, 1, 1, 0, 1});
+  count_experts(chosen, {}, counts);
   EXPECT_TRUE(same_bits(counts, from_values<int64_t>({3}, {3, 3, 1})));
+  count_experts(chosen, from_values<int32_t>({6}, {1, 0, 1, 1, 1, 0}), counts);
+  EXPECT_TRUE(same_bits(counts, from_values<int64_t>({3}, {5, 5, 1}))) << "padding does not count";
 }
 
 // The naive AdamW on load - 1/E, step by step.
