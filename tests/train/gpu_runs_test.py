@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Training runs on a GPU, as processes: equal bits in every run and after kills, checkpoints that go on
+on the other device, a run that does not fit.
+
+    gpu_runs_test.py TEPHRA SOURCE_DIR [--device gpu|cpu]
+
+Exit code 77 (skipped) where there is no GPU. With --device cpu it tries itself out: both sides are the CPU.
+"""
+import argparse
+import hashlib
+import json
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+STEPS, HALF = 20, 10
+BOUND = 2e-3  # relative difference of a loss after ten steps on the other device, f32
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tephra")
+    parser.add_argument("source", type=pathlib.Path)
+    parser.add_argument("--device", default="gpu")
+    return parser.parse_args()
+
+
+class Runs:
+    def __init__(self, o, scratch):
+        self.tephra, self.scratch, self.device = o.tephra, scratch, o.device
+        self.config = str(o.source / "configs" / "tiny.toml")
+
+    def command(self, name, device, extra=()):
+        settings = [f"phases.0.steps={STEPS}", "phases.0.decay_steps=5", "phases.0.warmup_steps=5",
+                    f"checkpoints.every_steps={HALF}", "checkpoints.keep_last=4", "validation.every_steps=0",
+                    "validation.samples=1", "evaluation.tasks=0", "phases.0.batch_tokens=4096",
+                    "step.micro_tokens=2048", *extra]
+        out = [self.tephra, "train", self.config, "--out", str(self.scratch / name), "--device", device, "--quiet"]
+        for s in settings:
+            out += ["--set", s]
+        return out
+
+    def run(self, name, device, extra=()):
+        return subprocess.run(self.command(name, device, extra), capture_output=True, text=True, timeout=300)
+
+    def losses(self, name):
+        lines = (self.scratch / name / "metrics.jsonl").read_text().splitlines()
+        return {line["step"]: line["loss"] for line in map(json.loads, lines)}
+
+    def tensors(self, name, step):
+        digest = hashlib.sha256()
+        for path in sorted((self.scratch / name / "checkpoints" / f"step-{step}").glob("*.safetensors")):
+            digest.update(path.read_bytes())
+        return digest.hexdigest()
+
+    def branch(self, source, name):
+        """A run that stands where `source` stood after half of its steps."""
+        shutil.copytree(self.scratch / source, self.scratch / name)
+        shutil.rmtree(self.scratch / name / "checkpoints" / f"step-{STEPS}")
+
+
+def check(ok, text):
+    print(("ok    " if ok else "FAIL  ") + text, flush=True)
+    return 0 if ok else 1
+
+
+def equal_runs(runs):
+    first, second = runs.run("a", runs.device), runs.run("b", runs.device)
+    if first.returncode or second.returncode:
+        return check(False, f"two runs end: {first.stderr}{second.stderr}")
+    return check(runs.losses("a") == runs.losses("b") and runs.tensors("a", STEPS) == runs.tensors("b", STEPS),
+                 "two runs have the same losses and the same final bytes")
+
+
+def killed_run(runs):
+    draw, kills = random.Random(7), 0
+    for _ in range(40):
+        process = subprocess.Popen(runs.command("killed", runs.device), stderr=subprocess.PIPE)
+        deadline = time.monotonic() + draw.uniform(0.5, 12)
+        while process.poll() is None and time.monotonic() < deadline and kills < 5:
+            time.sleep(0.02)
+        if process.poll() is None and kills < 5:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        error = process.communicate()[1].decode()
+        if process.returncode == 0:
+            break
+        if process.returncode != -signal.SIGKILL:
+            return check(False, f"a run that was killed before goes on: {error}")
+    return check(runs.losses("a") == runs.losses("killed") and runs.tensors("a", STEPS) == runs.tensors("killed", STEPS),
+                 f"a run that was killed {kills} times ends with the same bytes")
+
+
+def other_device(runs, source, name, device):
+    runs.branch(source, name)
+    ran = runs.run(name, device)
+    if ran.returncode:
+        return check(False, f"{source} goes on on {device}: {ran.stderr}")
+    want, got = runs.losses(source), runs.losses(name)
+    worst = max(abs(got[s] / want[s] - 1) for s in range(HALF + 1, STEPS + 1))
+    return check(worst <= BOUND, f"{source} goes on on {device}: losses differ by {worst:.1e} at most, bound {BOUND}")
+
+
+def too_large(runs):
+    extra = ["phases.0.steps=21", "phases.0.batch_tokens=2097152", "step.micro_tokens=2097152", "phases.0.context=4096",
+             "model.hidden_size=8192", "model.moe_intermediate_size=32768"]
+    ran = runs.run("large", runs.device, extra)
+    failed = check(ran.returncode == 4 and "out of memory" in ran.stderr,
+                   f"a run that does not fit ends with code 4 and says why: {ran.returncode}: {ran.stderr[-300:]}")
+    kept = subprocess.run([runs.tephra, "checkpoint", "verify", str(runs.scratch / "a"), "--quiet"], capture_output=True)
+    return failed + check(kept.returncode == 0, "the checkpoint of a run before is whole")
+
+
+def main():
+    o = arguments()
+    if o.device == "gpu":
+        probe = subprocess.run([o.tephra, "doctor", "--no-measure", "--json"], capture_output=True, text=True)
+        if probe.returncode or not json.loads(probe.stdout)["gpu"]["devices"]:
+            print("no GPU: skipped")
+            sys.exit(77)
+    with tempfile.TemporaryDirectory() as folder:
+        runs = Runs(o, pathlib.Path(folder))
+        failures = equal_runs(runs) + killed_run(runs) + other_device(runs, "a", "moved", "cpu")
+        failures += other_device(runs, "moved", "back", o.device)
+        if o.device == "gpu":
+            failures += too_large(runs)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
