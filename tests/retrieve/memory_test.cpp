@@ -73,6 +73,12 @@ TEST(Memory, SaysThatThereIsNoSuchDate) {
   EXPECT_TRUE(answer.rows.empty());
   ASSERT_EQ(answer.explanation.size(), 1u);
   EXPECT_EQ(answer.explanation[0], "'February 30th': there is no such date");
+  for (const std::string& date :
+       std::vector<std::string>{"2023-13-45", "2023-02-30", "2023-00-10", "2023-10-00"}) {
+    const MemoryAnswer none = memory.query({.question = "What did we discuss on " + date + "?"});
+    EXPECT_EQ(none.explanation[0], "'" + date + "': there is no such date");
+    EXPECT_TRUE(none.rows.empty());
+  }
   const MemoryAnswer seal = memory.query({.question = "What about the seal on February 30th?"});
   EXPECT_EQ(seal.rows.at(0).row, 6) << "the subject is looked for all the same";
 }

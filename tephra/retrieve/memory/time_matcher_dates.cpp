@@ -109,11 +109,15 @@ Match TimeMatcher::year_first(size_t i) const {
     ref.year = value(i);
     return TimeMatch{ref, i + 3};
   }
-  if (!mark(i + 1, "-/.") || !number(i + 2) || value(i + 2) < 1 || value(i + 2) > 12) {
-    return std::nullopt;
-  }
-  if (mark(i + 3, "-/.") && number(i + 4) && value(i + 4) >= 1 && value(i + 4) <= 31) {
-    TimeRef ref = day_ref(value(i + 2), value(i + 4));
+  if (!mark(i + 1, "-/.") || !number(i + 2)) return std::nullopt;
+  const bool is_month = value(i + 2) >= 1 && value(i + 2) <= 12;
+  const bool dashed = mark(i + 1, "-") && mark(i + 3, "-") && number(i + 4) &&
+                      tokens_[i + 2].digits == 2 && tokens_[i + 4].digits == 2;
+  if (!is_month && !dashed) return std::nullopt;
+  const bool is_date = is_month && number(i + 4) && value(i + 4) >= 1 && value(i + 4) <= 31;
+  if (dashed || (mark(i + 3, "-/.") && is_date)) {
+    // 2023-13-45 has the form of a date, but no calendar has it, as none has a 31st of February.
+    TimeRef ref = is_date ? day_ref(value(i + 2), value(i + 4)) : day_ref(2, 31);
     ref.year = value(i);
     size_t end = i + 5;
     if (is(end, "t") && number(end + 1)) end += 2;
