@@ -115,6 +115,10 @@ int run(const Options& o) {
     log_warning("no passage fits --budget {}: give a larger one, or index with --chunk sentences",
                 o.budget);
   }
+  if (found.route == QueryRoute::local && found.local_share == 0) {
+    log_warning("none of the question's words is in {}: these are its most central passages",
+                o.index);
+  }
   if (o.json) {
     print_json(to_json(index, found, seconds));
     return 0;

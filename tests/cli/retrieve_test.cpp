@@ -44,6 +44,9 @@ TEST(RetrieveCommand, IndexesAppendsAndAnswers) {
   const Json& passage = answer.find("passages")->array().at(0);
   EXPECT_EQ(passage.find("document")->string(), "extra");
   EXPECT_EQ(passage.find("text")->string(), "The zebra slept.");
+  const Ran unknown = kRetrieve({"retrieve", "query", "--index", index, "Xylophone?"});
+  EXPECT_EQ(unknown.code, 0);
+  EXPECT_NE(unknown.err.find("none of the question's words"), std::string::npos) << unknown.err;
 }
 
 TEST(RetrieveCommand, SaysWhatIsWrong) {
