@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a WET file, a Parquet file and a model of fastText: read as far as they go or
-// refused.
+// Any bytes as a WET or WARC file, a Parquet file and a model of fastText: read as far as they go
+// or refused.
 #include <filesystem>
 
 #include "fuzz/fuzz.h"
@@ -25,6 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tephra;
   const fuzz::MemoryFile file(fuzz::text_of(data, size));
   fuzz::expect_reads_or_refuses([&] { read_all(open_wet(file.path())); });
+  fuzz::expect_reads_or_refuses([&] { read_all(open_warc(file.path())); });
   fuzz::expect_reads_or_refuses([&] { read_all(open_parquet_documents(file.path())); });
   fuzz::expect_reads_or_refuses([&] {
     const FastTextModel model = FastTextModel::load(file.path());

@@ -22,6 +22,7 @@ struct Options {
 
 void describe(Flags& flags, Options& o) {
   describe_corpus(flags, o.corpus);
+  describe_output_format(flags, o.corpus);
   flags.add("--model FILE", o.model, "a classifier as fastText's .bin").required();
   flags.add("--name", o.classify.name, "fields NAME and NAME_score are added");
   flags.add("--keep LABEL", o.classify.keep, "drop documents of other labels; may be repeated");

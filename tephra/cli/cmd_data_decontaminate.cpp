@@ -19,6 +19,7 @@ struct Options {
 
 void describe(Flags& flags, Options& o) {
   describe_corpus(flags, o.corpus);
+  describe_output_format(flags, o.corpus);
   flags
       .add("--task PATH", o.tasks,
            "a benchmark as [NAME=]PATH: .jsonl (all its strings) or .txt (each line); may be "

@@ -23,6 +23,7 @@ struct Options {
 
 void describe(Flags& flags, Options& o) {
   describe_corpus(flags, o.corpus);
+  describe_output_format(flags, o.corpus);
   flags.add("--preset NAMES", o.presets, "zyda1, gopher, c4, fineweb, or several: c4,gopher");
   flags
       .add("--mode", o.mode,
@@ -37,6 +38,7 @@ void describe(Flags& flags, Options& o) {
   flags.example("tephra data filter web=crawl books=books.jsonl.zst --out filtered");
   flags.example(
       "tephra data filter crawl --out filtered --preset c4,gopher,fineweb --on-error skip");
+  flags.example("tephra data filter crawl --out filtered --output-format parquet");
   flags.example("tephra data filter crawl --out filtered --threshold zyda1.length_min=200");
 }
 

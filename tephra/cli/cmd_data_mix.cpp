@@ -21,6 +21,7 @@ struct Options {
 
 void describe(Flags& flags, Options& o) {
   describe_corpus(flags, o.corpus);
+  describe_output_format(flags, o.corpus);
   flags.add("--weight SOURCE=NUMBER", o.weights, "share of a source's text; only ratios count");
   flags.add("--preset", o.preset, "zyda2: dclm 4, fwe3 4, zyda 0.16, dolma-cc 0.24")
       .choices({"none", "zyda2"});

@@ -23,7 +23,10 @@ struct Options {
 };
 
 void describe(Flags& flags, Options& o) {
-  flags.add("INPUT", o.inputs, ".txt or .jsonl files, also .gz and .zst, or folders of them")
+  flags
+      .add("INPUT", o.inputs,
+           ".txt, .jsonl, .wet or .warc files, also .gz and .zst, .parquet files, or folders of "
+           "them")
       .required();
   flags.add("--tokenizer PATH", o.tokenizer, "tokenizer.json, or a model folder with one")
       .required();

@@ -12,7 +12,8 @@ namespace tephra {
 void describe_corpus(Flags& flags, CorpusOptions& o) {
   flags
       .add("INPUT", o.inputs,
-           ".jsonl files (.gz, .zst) or folders, as PATH or SOURCE=PATH; also an earlier stage's "
+           ".jsonl, .wet, .warc (.gz, .zst) or .parquet files or folders, as PATH or SOURCE=PATH; "
+           "also an earlier stage's "
            "output")
       .required();
   flags.add("--out DIR", o.out, "folder to write").required();
@@ -29,6 +30,13 @@ void describe_corpus(Flags& flags, CorpusOptions& o) {
   flags.add("--json", o.json, "one JSON document on stdout");
 }
 
+void describe_output_format(Flags& flags, CorpusOptions& o) {
+  flags
+      .add("--output-format", o.format,
+           "of the documents that are left: .jsonl.zst, or .parquet with a column for each field")
+      .choices({"jsonl", "parquet"});
+}
+
 StageSettings stage_settings(const CorpusOptions& o) {
   StageSettings stage;
   stage.out = o.out;
@@ -40,6 +48,7 @@ StageSettings stage_settings(const CorpusOptions& o) {
   stage.max_line_bytes = *bytes;
   stage.samples = o.samples;
   stage.level = static_cast<int>(o.level);
+  stage.format = o.format == "parquet" ? DocumentFormat::parquet : DocumentFormat::jsonl;
   require(!o.overwrite || stage.shard.count == 1,
           "--overwrite: shards would remove each other's work; remove {} yourself", o.out);
   prepare_output(o.out, o.overwrite);

@@ -20,11 +20,13 @@ struct CorpusOptions {
   std::string max_document = "256MB";
   int64_t samples = 5;
   int64_t level = 3;
+  std::string format = "jsonl";
   bool overwrite = false;
   bool json = false;
 };
 
 void describe_corpus(Flags& flags, CorpusOptions& o);
+void describe_output_format(Flags& flags, CorpusOptions& o);  // of stages that leave documents
 
 // Checks the flags and the output folder, and installs the signal handlers.
 StageSettings stage_settings(const CorpusOptions& o);

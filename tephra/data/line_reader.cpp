@@ -12,7 +12,10 @@ constexpr size_t kBlockBytes = size_t{1} << 18;
 }  // namespace
 
 LineReader::LineReader(const Path& path, size_t max_line_bytes)
-    : path_(path), max_line_bytes_(max_line_bytes), reader_(ByteReader::open(path)) {}
+    : LineReader(path, ByteReader::open(path), max_line_bytes) {}
+
+LineReader::LineReader(const Path& path, std::unique_ptr<ByteReader> reader, size_t max_line_bytes)
+    : path_(path), max_line_bytes_(max_line_bytes), reader_(std::move(reader)) {}
 
 std::string LineReader::where() const { return format("{}:{}", path_.string(), line_number_); }
 

@@ -14,6 +14,8 @@ class LineReader {
  public:
   // A longer line is Fault::data.
   explicit LineReader(const Path& path, size_t max_line_bytes = size_t{1} << 30);
+  // The lines of that reader; `path` is for messages.
+  LineReader(const Path& path, std::unique_ptr<ByteReader> reader, size_t max_line_bytes);
 
   // Without its newline (or carriage return and newline); valid until the next call. False at the
   // end. A last line without newline counts.

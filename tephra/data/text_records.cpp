@@ -5,16 +5,15 @@
 
 #include "tephra/base/error.h"
 #include "tephra/base/text.h"
+#include "tephra/data/formats/document_reader.h"
 
 namespace tephra {
 namespace {
 
 constexpr size_t kMaxDocumentBytes = size_t{1} << 30;
 
-bool is_json(const Path& path) { return without_compression(path).extension() == ".jsonl"; }
-
 bool is_text(const Path& path) {
-  return is_json(path) || without_compression(path).extension() == ".txt";
+  return is_document_file(path) || without_compression(path).extension() == ".txt";
 }
 
 }  // namespace
@@ -24,7 +23,8 @@ std::vector<Path> text_files(std::span<const std::string> inputs) {
   for (const std::string& input : inputs) {
     require(std::filesystem::exists(input), "{}: does not exist", input);
     if (!std::filesystem::is_directory(input)) {
-      require(is_text(input), "{}: expected .txt or .jsonl, or one of them with .gz or .zst",
+      require(is_text(input),
+              "{}: expected .txt, .jsonl, .wet or .warc, also with .gz or .zst, or .parquet",
               input);
       files.emplace_back(input);
       continue;
@@ -33,7 +33,8 @@ std::vector<Path> text_files(std::span<const std::string> inputs) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(input)) {
       if (entry.is_regular_file() && is_text(entry.path())) found.push_back(entry.path());
     }
-    require(!found.empty(), "{}: has no .txt or .jsonl files (.gz, .zst)", input);
+    require(!found.empty(), "{}: has no .txt, .jsonl, .wet, .warc (.gz, .zst) or .parquet files",
+            input);
     std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());
   }
@@ -75,9 +76,10 @@ bool TextRecords::next_record(TextRecord& record) {
 // True when the file is one document, which `record` then holds.
 bool TextRecords::open_next(TextRecord& record) {
   const Path& path = files_[opened_++];
-  json_ = is_json(path);
+  json_ = is_document_file(path);
   if (json_ || split_ != TextSplit::file) {
-    lines_ = std::make_unique<LineReader>(path, kMaxDocumentBytes);
+    lines_ = std::make_unique<LineReader>(
+        path, json_ ? open_documents(path) : ByteReader::open(path), kMaxDocumentBytes);
     return false;
   }
   record = {read_decompressed(path, kMaxDocumentBytes), 1, opened_ - 1, false};

@@ -12,7 +12,7 @@
 
 namespace tephra {
 
-// A line of .jsonl, or a document of .txt.
+// A line of .jsonl or of another format as such lines, or a document of .txt.
 struct TextRecord {
   std::string text;
   int64_t line = 0;  // where it starts

@@ -33,8 +33,8 @@ struct TokenizeReport {
   std::string first_bad;
 };
 
-// The files that the inputs mean, in order: files as given; of folders, all .txt and .jsonl (.gz,
-// .zst) below them by path. Another kind of file is Fault::usage.
+// The files that the inputs mean, in order: files as given; of folders, all .txt and document
+// files (formats/document_reader.h) below them by path. Another kind of file is Fault::usage.
 std::vector<Path> text_files(std::span<const std::string> inputs);
 
 TokenizeReport tokenize_files(std::span<const Path> files, const Tokenizer& tokenizer,

@@ -49,7 +49,7 @@ StageRun classify_corpus(std::span<const CorpusFile> files, const FastTextModel&
                          const ClassifyOptions& options, StageSettings stage) {
   check_labels(model, options);
   stage.what = "classify";
-  stage.streams = {{kDocumentsFolder}};
+  stage.streams = {documents_stream(stage)};
   stage.settings = format("classify {} {} {} {} {} labels={}", options.text_field, options.name,
                           options.least, options.sample_bytes, stage.level, model.labels().size());
   for (const std::string& label : options.keep) stage.settings += " keep=" + label;

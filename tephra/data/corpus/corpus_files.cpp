@@ -30,7 +30,7 @@ void add_folder(const Path& folder, const std::string& source, std::vector<Corpu
       files.push_back({source, name_below(entry.path(), folder), entry.path()});
     }
   }
-  require(files.size() > before, "{}: has no .jsonl, .wet (.gz, .zst) or .parquet files",
+  require(files.size() > before, "{}: has no .jsonl, .wet, .warc (.gz, .zst) or .parquet files",
           folder.string());
 }
 
@@ -56,8 +56,8 @@ void add_input(const std::string& input, std::vector<CorpusFile>& files) {
   const Path path = named ? input.substr(equals + 1) : input;
   require(fs::exists(path), "{}: does not exist", path.string());
   if (!fs::is_directory(path)) {
-    require(is_document_file(path), "{}: expected .jsonl or .wet, also .gz and .zst, or .parquet",
-            path.string());
+    require(is_document_file(path),
+            "{}: expected .jsonl, .wet or .warc, also .gz and .zst, or .parquet", path.string());
     files.push_back({named ? source : "main", name_below(path, path.parent_path()), path});
     check_source(files.back().source, input);
   } else if (!named && fs::is_directory(path / kDocumentsFolder)) {

@@ -20,7 +20,7 @@ struct CorpusFile {
   bool operator==(const CorpusFile&) const = default;
 };
 
-// Each input is PATH or SOURCE=PATH: a .jsonl or .wet file (.gz, .zst), a .parquet
+// Each input is PATH or SOURCE=PATH: a .jsonl, .wet or .warc file (.gz, .zst), a .parquet
 // file, or a folder of such files. A folder
 // that a stage wrote (it holds documents/) gives the sources it was made of; of any other folder
 // its name is the source, of a single file "main". Sorted by source and name. Fault::usage when

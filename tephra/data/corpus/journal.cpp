@@ -28,6 +28,7 @@ JournalEntry read_entry(std::string_view text, const std::string& where, size_t 
     require_data(size.is_int(), "{}: out: expected integers", where);
     entry.out_size.push_back(size.integer());
   }
+  if (fields.has("tables")) entry.tables = fields.array("tables");
   entry.tally = Tally::from_json(fields.object("tally").json(), where, samples);
   return entry;
 }
@@ -50,6 +51,9 @@ void Journal::write(const JournalEntry& entry) {
   json["row"] = entry.row;
   json["finished"] = entry.finished;
   json["out"] = std::move(sizes);
+  bool any = false;
+  for (const Json& table : entry.tables) any |= !table.is_null();
+  if (any) json["tables"] = Json(entry.tables);
   json["tally"] = entry.tally.to_json();
   const std::string text = json.dump();
   write_file(path_, hash_text(xxh3(text)) + " " + text + "\n");

@@ -17,6 +17,7 @@ struct JournalEntry {
   int64_t row = 0;                // lines so far
   std::vector<int64_t> out_size;  // bytes of each stream
   bool finished = false;
+  std::vector<Json> tables;  // of each stream that is a Parquet file, how far it is
   Tally tally;
 };
 
@@ -27,6 +28,7 @@ class Journal {
   // What was written last; nothing when there is none, or it is damaged.
   std::optional<JournalEntry> last() const;
   void write(const JournalEntry& entry);  // on disk when it returns
+  const Path& path() const { return path_; }
 
  private:
   Path path_;

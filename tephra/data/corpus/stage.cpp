@@ -17,6 +17,7 @@
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/journal.h"
+#include "tephra/data/formats/parquet_writer.h"
 #include "tephra/io/zstd_frame.h"
 
 namespace tephra {
@@ -62,6 +63,7 @@ class FileRun {
       state_ = std::move(*last);
     }
     state_.out_size.resize(settings.streams.size());
+    state_.tables.resize(settings.streams.size());
   }
 
   bool finished() const { return state_.finished; }
@@ -93,6 +95,7 @@ class FileRun {
       last = window.last;
       if (!last) next = std::async(std::launch::async, read_on);
       take(window, work);
+      if (last) end_tables();
       if (last || state_.offset - journaled_ >= settings_.journal_bytes) write_journal(last);
       stop_if_interrupted();
     }
@@ -109,6 +112,7 @@ class FileRun {
                    "{}: is shorter than the {} bytes that were written; --overwrite begins anew",
                    partial(s).string(), state_.out_size[s]);
       outputs_.push_back(std::make_unique<AppendFile>(partial(s), state_.out_size[s]));
+      tables_.emplace_back(settings_.level, state_.tables[s], journal_.path().string());
     }
   }
 
@@ -125,11 +129,11 @@ class FileRun {
         bad(std::move(what), counted::kBad, "--on-error skip leaves such documents out");
       }
       for (size_t s = 0; s < outputs_.size(); ++s) {
-        outputs_[s]->append(result.streams[s]);
-        state_.out_size[s] += static_cast<int64_t>(result.streams[s].size());
+        if (!settings_.streams[s].parquet) append(s, result.streams[s]);
       }
       state_.tally.add(result.tally);
     }
+    append_row_groups(results);
     take_troubles(window);
     progress_.add(window.file_bytes - file_bytes_);
     file_bytes_ = window.file_bytes;
@@ -137,12 +141,38 @@ class FileRun {
     state_.row = window.end_row;
   }
 
+  void append(size_t s, std::string_view bytes) {
+    outputs_[s]->append(bytes);
+    state_.out_size[s] += static_cast<int64_t>(bytes.size());
+  }
+
+  // What a window gives is a row group, so that every journal stands between two.
+  void append_row_groups(std::span<PieceResult> results) {
+    for (size_t s = 0; s < outputs_.size(); ++s) {
+      if (!settings_.streams[s].parquet) continue;
+      std::vector<std::string> pieces;
+      for (PieceResult& result : results) pieces.push_back(std::move(result.streams[s]));
+      std::string bytes;
+      tables_[s].add_group(pieces, bytes);
+      append(s, bytes);
+    }
+  }
+
+  void end_tables() {
+    for (size_t s = 0; s < outputs_.size(); ++s) {
+      if (!settings_.streams[s].parquet) continue;
+      std::string bytes;
+      tables_[s].finish(bytes);
+      append(s, bytes);
+    }
+  }
+
   void work_on(const CorpusPiece& piece, const PieceWork& work, PieceResult& result) const {
     result.streams.resize(settings_.streams.size());
     result.tally = Tally(static_cast<size_t>(settings_.samples));
     work(piece, result);
     for (size_t s = 0; s < result.streams.size(); ++s) {
-      if (!settings_.streams[s].compressed) continue;
+      if (!settings_.streams[s].compressed || settings_.streams[s].parquet) continue;
       std::string frame;
       append_zstd_frame(frame, result.streams[s], settings_.level);
       result.streams[s] = std::move(frame);
@@ -170,6 +200,9 @@ class FileRun {
   void write_journal(bool finished) {
     for (const auto& output : outputs_) output->flush();
     state_.finished = finished;
+    for (size_t s = 0; s < tables_.size(); ++s) {
+      if (settings_.streams[s].parquet && !finished) state_.tables[s] = tables_[s].state();
+    }
     journal_.write(state_);
     journaled_ = state_.offset;
   }
@@ -181,6 +214,7 @@ class FileRun {
   Journal journal_;
   JournalEntry state_;
   std::vector<std::unique_ptr<AppendFile>> outputs_;
+  std::vector<ParquetWriter> tables_;  // used of streams that are Parquet files
   int64_t journaled_ = 0;
   int64_t file_bytes_ = 0;
 };
@@ -188,6 +222,9 @@ class FileRun {
 // Outputs of other settings cannot be joined with these.
 void check_settings(const StageSettings& settings, std::span<const CorpusFile> files) {
   std::string text = settings.settings + "\n";
+  for (const StageStream& stream : settings.streams) {
+    if (stream.parquet) text += stream.folder + " as Parquet\n";
+  }
   for (const CorpusFile& file : files) text += file.title() + "\n";
   const Path path = settings.out / kWorkFolder / "settings";
   make_writable_folder(path.parent_path());
@@ -275,6 +312,13 @@ Shard parse_shard(std::string_view text) {
   require(ok && shard.index >= 0 && shard.index < shard.count,
           "--shard: expected I/N with 0 <= I < N, or auto, got '{}'", text);
   return shard;
+}
+
+StageStream documents_stream(const StageSettings& settings) {
+  StageStream stream{kDocumentsFolder};
+  stream.parquet = settings.format == DocumentFormat::parquet;
+  if (stream.parquet) stream.ending = ".parquet";
+  return stream;
 }
 
 void PieceResult::bad(const CorpusPiece& piece, const Line& line, std::string_view what) {

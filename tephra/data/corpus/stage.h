@@ -32,7 +32,10 @@ struct StageStream {
   std::string folder;
   std::string ending = ".jsonl.zst";
   bool compressed = true;
+  bool parquet = false;  // its JSON lines become the rows of a Parquet file
 };
+
+enum class DocumentFormat { jsonl, parquet };
 
 struct StageSettings {
   std::string what;  // "filter", for progress
@@ -45,10 +48,14 @@ struct StageSettings {
   int64_t max_line_bytes = int64_t{256} << 20;
   int64_t samples = 5;
   int level = 3;  // of zstd
+  DocumentFormat format = DocumentFormat::jsonl;
   // Where windows end and frames begin: other sizes give other bytes of the same lines.
   size_t window_bytes = size_t{32} << 20;
   int64_t journal_bytes = int64_t{64} << 20;  // of input that a killed run may have to read again
 };
+
+// The stream of the documents that a stage leaves, in the format of the settings.
+StageStream documents_stream(const StageSettings& settings);
 
 // Neighbouring lines of one file.
 struct CorpusPiece {

@@ -11,7 +11,7 @@ namespace tephra {
 StageRun decontaminate_corpus(std::span<const CorpusFile> files, const TaskIndex& index,
                               const std::string& text_field, StageSettings stage) {
   stage.what = "decontaminate";
-  stage.streams = {{kDocumentsFolder}, {"removed"}};
+  stage.streams = {documents_stream(stage), {"removed"}};
   stage.settings = format("decontaminate {} {} {}", text_field, index.entries(), stage.level);
   for (const std::string& name : index.names()) stage.settings += " " + name;
   const auto work = [&](const CorpusPiece& piece, PieceResult& result) {

@@ -174,7 +174,7 @@ StageRun dedup_lines(std::span<const CorpusFile> files, const LineDedupOptions& 
   SeenPieces seen(files, stage.out / kLinesFolder);
   seen.find(options.memory_bytes);
   stage.what = "dedup lines";
-  stage.streams = {{kDocumentsFolder}};
+  stage.streams = {documents_stream(stage)};
   stage.settings = format("lines {} {} {} {}", options.text_field, options.paragraphs,
                           options.least_chars, stage.level);
   std::vector<std::vector<std::pair<uint32_t, uint32_t>>> documents(files.size());

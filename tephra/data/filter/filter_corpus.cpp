@@ -186,7 +186,7 @@ StageRun filter_corpus(std::span<const CorpusFile> files, const FilterOptions& o
                        StageSettings stage) {
   const std::vector<FilterPreset> presets = make_filters(options.choice);
   stage.what = "filter";
-  stage.streams = {{kDocumentsFolder}};
+  stage.streams = {documents_stream(stage)};
   if (options.keep_values) stage.streams.push_back({"values"});
   if (options.keep_dropped) stage.streams.push_back({"dropped"});
   stage.settings = settings_text(presets, options, stage);

@@ -8,12 +8,15 @@ namespace tephra {
 
 bool is_document_file(const Path& path) {
   const Path ending = without_compression(path).extension();
-  return ending == ".jsonl" || ending == ".wet" || path.extension() == ".parquet";
+  return ending == ".jsonl" || ending == ".wet" || ending == ".warc" ||
+         path.extension() == ".parquet";
 }
 
 std::unique_ptr<ByteReader> open_documents(const Path& path) {
   if (path.extension() == ".parquet") return open_parquet_documents(path);
-  if (without_compression(path).extension() == ".wet") return open_wet(path);
+  const Path ending = without_compression(path).extension();
+  if (ending == ".wet") return open_wet(path);
+  if (ending == ".warc") return open_warc(path);
   return ByteReader::open(path);
 }
 

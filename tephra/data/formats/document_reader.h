@@ -8,7 +8,8 @@
 
 namespace tephra {
 
-// By the ending of the name: .jsonl, .wet (also .warc.wet), both with .gz and .zst, and .parquet.
+// By the ending of the name: .jsonl, .wet (also .warc.wet) and .warc, all with .gz and .zst, and
+// .parquet.
 bool is_document_file(const Path& path);
 std::unique_ptr<ByteReader> open_documents(const Path& path);
 
@@ -31,6 +32,10 @@ class ConvertingReader : public ByteReader {
 
 // The makers, one a file.
 std::unique_ptr<ByteReader> open_wet(const Path& path);
+std::unique_ptr<ByteReader> open_warc(const Path& path);
 std::unique_ptr<ByteReader> open_parquet_documents(const Path& path);
+
+// Appends ,"NAME":"VALUE" unless the value is empty; what is no UTF-8 in it becomes U+FFFD.
+void append_text_field(std::string& out, std::string_view name, std::string_view value);
 
 }  // namespace tephra

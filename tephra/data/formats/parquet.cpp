@@ -5,6 +5,7 @@
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
 #include "tephra/data/corpus/json_text.h"
+#include "tephra/data/formats/document_columns.h"
 #include "tephra/data/formats/document_reader.h"
 #include "tephra/data/formats/parquet_column.h"
 
@@ -38,14 +39,11 @@ class ParquetReader : public ConvertingReader {
     }
     ++row_;
     ++done_;
-    char separator = '{';
-    for (Column& column : columns_) {
-      out += separator;
-      out += column.key;
-      column.values->append_next(out);
-      separator = ',';
-    }
-    out += columns_.empty() ? "{}\n" : "}\n";
+    out += '{';
+    const size_t open = out.size();
+    for (Column& column : columns_) append_field(column, out);
+    if (out.size() > open) out.pop_back();  // the last comma
+    out += "}\n";
     return true;
   }
 
@@ -53,7 +51,33 @@ class ParquetReader : public ConvertingReader {
   struct Column {
     std::string key;  // as JSON, with its colon
     std::unique_ptr<ParquetColumnReader> values;
+    bool json = false;   // of our own files: values are put in as they are
+    bool other = false;  // of our own files: the fields of an object
   };
+
+  // With a comma after it. In files of others, a missing value is null.
+  void append_field(Column& column, std::string& out) const {
+    const size_t before = out.size();
+    if (!column.other) out += column.key;
+    const bool there =
+        column.json ? column.values->append_next_raw(out) : column.values->append_next(out);
+    if (!there && meta_.documents) {
+      out.resize(before);
+      return;
+    }
+    if (!there) out += "null";
+    if (column.other) unwrap(out, before);
+    out += ',';
+  }
+
+  // The object that begins at `from` without its braces.
+  void unwrap(std::string& out, size_t from) const {
+    require_data(out.size() - from > 2 && out[from] == '{' && out.back() == '}',
+                 "{}: column {}: expected an object with fields", file_.path().string(),
+                 kOtherColumn);
+    out.pop_back();
+    out.erase(from, 1);
+  }
 
   void open_group(const ParquetRowGroup& group) {
     columns_.clear();
@@ -61,10 +85,13 @@ class ParquetReader : public ConvertingReader {
     row_ = 0;
     for (size_t c = 0; c < meta_.columns.size(); ++c) {
       if (!meta_.columns[c].supported) continue;
+      const ParquetColumn& column = meta_.columns[c];
       std::string key;
-      append_json_string(key, meta_.columns[c].name);
-      columns_.push_back({key + ":", std::make_unique<ParquetColumnReader>(file_, meta_.columns[c],
-                                                                           group.chunks[c])});
+      append_json_string(key, column.name);
+      const bool json = meta_.documents && column.json;
+      columns_.push_back({key + ":",
+                          std::make_unique<ParquetColumnReader>(file_, column, group.chunks[c]),
+                          json, json && column.name == kOtherColumn});
     }
   }
 

@@ -166,13 +166,17 @@ void ParquetColumnReader::load_numbers(std::string_view bytes, int64_t encoding,
   }
 }
 
+std::string_view ParquetColumnReader::text_at(size_t at) const {
+  return by_index_ ? dictionary_strings_[indices_[at]] : strings_[at];
+}
+
 void ParquetColumnReader::append_value(std::string& out, size_t at) const {
-  const size_t index = by_index_ ? indices_[at] : at;
   if (column_.type == ParquetType::bytes) {
-    const std::string_view text = by_index_ ? dictionary_strings_[index] : strings_[index];
+    const std::string_view text = text_at(at);
     append_json_string(out, is_utf8(text) ? text : lossy_utf8(text));
     return;
   }
+  const size_t index = by_index_ ? indices_[at] : at;
   const int64_t bits = by_index_ ? dictionary_numbers_[index] : numbers_[index];
   switch (column_.type) {
     case ParquetType::boolean:
@@ -191,15 +195,26 @@ void ParquetColumnReader::append_value(std::string& out, size_t at) const {
   }
 }
 
-void ParquetColumnReader::append_next(std::string& out) {
+bool ParquetColumnReader::next_is_defined() {
   if (row_ == rows_) {
     require_data(load_page(), "{}: has fewer values than its row group has rows", where_);
   }
-  if (defined_[row_++] != 1) {
-    out += "null";
-  } else {
-    append_value(out, value_++);
-  }
+  return defined_[row_++] == 1;
+}
+
+bool ParquetColumnReader::append_next(std::string& out) {
+  if (!next_is_defined()) return false;
+  append_value(out, value_++);
+  return true;
+}
+
+// Between the tokens of JSON a space is as good as a line's end, and within strings neither stands.
+bool ParquetColumnReader::append_next_raw(std::string& out) {
+  if (!next_is_defined()) return false;
+  const size_t before = out.size();
+  out += text_at(value_++);
+  std::replace(out.begin() + static_cast<ptrdiff_t>(before), out.end(), '\n', ' ');
+  return true;
 }
 
 }  // namespace tephra

@@ -14,16 +14,21 @@ class ParquetColumnReader {
   ParquetColumnReader(const FileReader& file, const ParquetColumn& column,
                       const ParquetChunk& chunk);
 
-  // Appends the next value as JSON; null when there is none. Fault::data at the end of the column.
-  void append_next(std::string& out);
+  // Appends the next value as JSON, or false when there is none. Fault::data at the end of the
+  // column.
+  bool append_next(std::string& out);
+  // Of a column whose bytes are JSON: as they are, but on one line.
+  bool append_next_raw(std::string& out);
 
  private:
   bool load_page();
+  bool next_is_defined();
   void load_dictionary(const ParquetPageHeader& header, std::string_view packed);
   void load_data(const ParquetPageHeader& header, std::string_view packed);
   void load_definitions(std::string_view bytes, size_t count);
   void load_values(std::string_view bytes, int64_t encoding, size_t count);
   void load_numbers(std::string_view bytes, int64_t encoding, size_t count);
+  std::string_view text_at(size_t at) const;
   void append_value(std::string& out, size_t at) const;
 
   const FileReader& file_;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tephra/base/error.h"
+#include "tephra/data/formats/document_columns.h"
 #include "tephra/data/formats/thrift.h"
 
 namespace tephra {
@@ -12,11 +13,13 @@ namespace {
 constexpr std::string_view kParquetMagic = "PAR1";
 constexpr int64_t kTailBytes = 8;  // size of the footer, magic
 constexpr int64_t kMaxFooter = int64_t{1} << 30;
+constexpr int64_t kJsonText = 19;  // Parquet's number for JSON
 
 struct SchemaElement {
   std::string name;
   std::optional<int64_t> type;
   int64_t repetition = 0, children = 0;
+  int64_t converted = -1;
 };
 
 SchemaElement read_element(ThriftReader& in) {
@@ -26,7 +29,8 @@ SchemaElement read_element(ThriftReader& in) {
     if (id == 3) element.repetition = in.integer();
     if (id == 4) element.name = in.text();
     if (id == 5) element.children = in.integer();
-    return id == 1 || id == 3 || id == 4 || id == 5;
+    if (id == 6) element.converted = in.integer();
+    return id == 1 || (id >= 3 && id <= 6);
   });
   return element;
 }
@@ -53,6 +57,7 @@ std::vector<ParquetColumn> leaves(const std::vector<SchemaElement>& schema,
                          element.repetition == 1, true};
     column.supported = open.size() == 1 && element.repetition != 2 &&
                        column.type != ParquetType::i96 && column.type != ParquetType::fixed;
+    column.json = column.type == ParquetType::bytes && element.converted == kJsonText;
     columns.push_back(column);
   }
   return columns;
@@ -112,6 +117,17 @@ ParquetRowGroup read_group(ThriftReader& in) {
   return group;
 }
 
+// A key of the file's metadata with its value.
+bool read_documents_key(ThriftReader& in) {
+  std::string_view key, value;
+  in.read_struct([&](int id, int) {
+    if (id == 1) key = in.text();
+    if (id == 2) value = in.text();
+    return id == 1 || id == 2;
+  });
+  return key == kDocumentsKey && value == kDocumentsVersion;
+}
+
 void check(const ParquetMeta& meta, int64_t file_bytes, const std::string& where) {
   int64_t rows = 0;
   for (const ParquetRowGroup& group : meta.groups) {
@@ -153,7 +169,8 @@ ParquetMeta read_parquet_meta(const FileReader& file) {
     if (id == 2) in.read_list([&](int) { schema.push_back(read_element(in)); });
     if (id == 3) meta.rows = in.integer();
     if (id == 4) in.read_list([&](int) { meta.groups.push_back(read_group(in)); });
-    return id >= 2 && id <= 4;
+    if (id == 5) in.read_list([&](int) { meta.documents |= read_documents_key(in); });
+    return id >= 2 && id <= 5;
   });
   meta.columns = leaves(schema, where);
   check(meta, file.size(), where);

@@ -28,6 +28,7 @@ struct ParquetColumn {
   ParquetType type = ParquetType::bytes;
   bool optional = false;
   bool supported = true;  // flat, and of a type that JSON has
+  bool json = false;      // bytes that are JSON
 };
 
 struct ParquetChunk {
@@ -47,6 +48,7 @@ struct ParquetMeta {
   std::vector<ParquetColumn> columns;  // leaves
   std::vector<ParquetRowGroup> groups;
   int64_t rows = 0;
+  bool documents = false;  // written by ParquetWriter: no value means no field
 };
 
 // Checks that everything lies within the file. Fault::data.

@@ -113,7 +113,7 @@ StageRun mix_corpus(std::span<const CorpusFile> files, const MixOptions& options
   const std::map<std::string, double> repeats = mix_repeats(options, bytes);
 
   stage.what = "mix";
-  stage.streams = {{kDocumentsFolder}};
+  stage.streams = {documents_stream(stage)};
   stage.settings = format("mix {} seed={} level={}", options.text_field, options.seed, stage.level);
   for (const auto& [name, each] : repeats) stage.settings += format(" {}={}", name, each);
   const auto work = [&](const CorpusPiece& piece, PieceResult& result) {

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/data/formats/parquet_writer.h"
+
+#include "tephra/base/error.h"
+#include "tephra/base/parallel.h"
+#include "tephra/data/formats/parquet_meta.h"
+#include "tephra/data/formats/thrift_writer.h"
+
+namespace tephra {
+namespace {
+
+constexpr std::string_view kFileMagic = "PAR1";
+constexpr size_t kLinePadding = 64;  // that the parser may read
+
+// Parquet's numbers for things.
+constexpr int64_t kOptional = 1, kConvertedUtf8 = 0, kConvertedJson = 19, kPlainEncoding = 0,
+                  kRleEncoding = 3, kZstdCodec = 6;
+constexpr int kLogicalString = 1, kLogicalJson = 12;
+
+ParquetType stored_type(ColumnType type) {
+  switch (type) {
+    case ColumnType::boolean:
+      return ParquetType::boolean;
+    case ColumnType::integer:
+      return ParquetType::i64;
+    case ColumnType::real:
+      return ParquetType::f64;
+    case ColumnType::string:
+    case ColumnType::json:
+      return ParquetType::bytes;
+  }
+  return ParquetType::bytes;
+}
+
+ColumnType column_type(const std::string& name, const std::string& where) {
+  for (int i = 0; i <= static_cast<int>(ColumnType::json); ++i) {
+    if (name == column_type_name(static_cast<ColumnType>(i))) return static_cast<ColumnType>(i);
+  }
+  throw Error(Fault::data, format("{}: expected the type of a column, got '{}'", where, name));
+}
+
+std::vector<int64_t> integers(const Json& json, size_t count, const std::string& where) {
+  std::vector<int64_t> values;
+  if (json.is_array()) {
+    for (const Json& value : json.array()) values.push_back(value.is_int() ? value.integer() : -1);
+  }
+  require_data(values.size() == count, "{}: expected {} integers", where, count);
+  return values;
+}
+
+void append_schema(ThriftWriter& out, const std::vector<DocumentColumn>& columns) {
+  out.begin_list(2, ThriftReader::structure, columns.size() + 1);
+  out.begin_struct();
+  out.text(4, "documents");
+  out.integer(5, static_cast<int64_t>(columns.size()));
+  out.end_struct();
+  for (const DocumentColumn& column : columns) {
+    const bool json = column.type == ColumnType::json;
+    out.begin_struct();
+    out.integer(1, static_cast<int64_t>(stored_type(column.type)));
+    out.integer(3, kOptional);
+    out.text(4, column.name);
+    if (json || column.type == ColumnType::string) {
+      out.integer(6, json ? kConvertedJson : kConvertedUtf8);
+      out.begin_struct(10);
+      out.begin_struct(json ? kLogicalJson : kLogicalString);
+      out.end_struct();
+      out.end_struct();
+    }
+    out.end_struct();
+  }
+}
+
+}  // namespace
+
+ParquetWriter::ParquetWriter(int level, const Json& state, const std::string& where)
+    : level_(level) {
+  if (state.is_null()) return;
+  const Fields fields(state, where);
+  offset_ = fields.integer("offset");
+  for (const Json& column : fields.array("columns")) {
+    const Fields of(column, where);
+    columns_.push_back({of.string("name"), column_type(of.string("type"), where)});
+  }
+  for (const Json& each : fields.array("groups")) {
+    const std::vector<int64_t> numbers = integers(each, 1 + 4 * columns_.size(), where);
+    Group group{numbers[0], {}};
+    for (size_t i = 1; i < numbers.size(); i += 4) {
+      group.chunks.push_back({numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]});
+    }
+    groups_.push_back(std::move(group));
+  }
+}
+
+Json ParquetWriter::state() const {
+  Json state, columns = Json::Array{}, groups = Json::Array{};
+  for (const DocumentColumn& column : columns_) {
+    Json of;
+    of["name"] = column.name;
+    of["type"] = std::string(column_type_name(column.type));
+    columns.push_back(std::move(of));
+  }
+  for (const Group& group : groups_) {
+    Json numbers = Json::Array{};
+    numbers.push_back(group.rows);
+    for (const Chunk& chunk : group.chunks) {
+      for (const int64_t n : {chunk.offset, chunk.bytes, chunk.unpacked_bytes, chunk.nulls}) {
+        numbers.push_back(n);
+      }
+    }
+    groups.push_back(std::move(numbers));
+  }
+  state["offset"] = offset_;
+  state["columns"] = std::move(columns);
+  state["groups"] = std::move(groups);
+  return state;
+}
+
+void ParquetWriter::begin(std::string& out) {
+  if (offset_ > 0) return;
+  out += kFileMagic;
+  offset_ = static_cast<int64_t>(kFileMagic.size());
+}
+
+void ParquetWriter::choose_columns(std::span<const std::string> pieces) {
+  std::vector<SeenFields> seen(pieces.size());
+  parallel_for(static_cast<int64_t>(pieces.size()), 1, [&](int64_t first, int64_t last) {
+    for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
+      seen[i].add_lines(pieces[i]);
+    }
+  });
+  SeenFields all;
+  for (const SeenFields& each : seen) all.add(each);
+  columns_ = all.columns();
+}
+
+void ParquetWriter::add_group(std::span<std::string> pieces, std::string& out) {
+  for (std::string& piece : pieces) piece.reserve(piece.size() + kLinePadding);
+  if (columns_.empty()) choose_columns(pieces);
+  std::vector<DocumentPages> pages(pieces.size());
+  parallel_for(static_cast<int64_t>(pieces.size()), 1, [&](int64_t first, int64_t last) {
+    for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
+      pages[i] = make_pages(pieces[i], columns_, level_);
+    }
+  });
+  Group group;
+  for (const DocumentPages& each : pages) group.rows += each.rows;
+  if (group.rows == 0) {
+    if (groups_.empty()) columns_.clear();  // the first documents decide
+    return;
+  }
+  begin(out);
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    Chunk chunk;
+    chunk.offset = offset_;
+    for (const DocumentPages& each : pages) {
+      const ColumnPages& column = each.columns[c];
+      out += column.bytes;
+      chunk.bytes += static_cast<int64_t>(column.bytes.size());
+      chunk.unpacked_bytes += column.unpacked_bytes;
+      chunk.nulls += column.nulls;
+    }
+    offset_ += chunk.bytes;
+    group.chunks.push_back(chunk);
+  }
+  groups_.push_back(std::move(group));
+}
+
+void ParquetWriter::append_footer(std::string& out) const {
+  ThriftWriter thrift(out);
+  int64_t rows = 0;
+  for (const Group& group : groups_) rows += group.rows;
+  thrift.begin_struct();
+  thrift.integer(1, 1);  // version
+  append_schema(thrift, columns_);
+  thrift.integer(3, rows, ThriftReader::i64);
+  thrift.begin_list(4, ThriftReader::structure, groups_.size());
+  for (const Group& group : groups_) {
+    int64_t unpacked = 0, bytes = 0;
+    thrift.begin_struct();
+    thrift.begin_list(1, ThriftReader::structure, columns_.size());
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      const Chunk& chunk = group.chunks[c];
+      unpacked += chunk.unpacked_bytes;
+      bytes += chunk.bytes;
+      thrift.begin_struct();
+      thrift.integer(2, chunk.offset, ThriftReader::i64);
+      thrift.begin_struct(3);
+      thrift.integer(1, static_cast<int64_t>(stored_type(columns_[c].type)));
+      thrift.begin_list(2, ThriftReader::i32, 2);
+      thrift.integer_element(kPlainEncoding);
+      thrift.integer_element(kRleEncoding);
+      thrift.begin_list(3, ThriftReader::binary, 1);
+      thrift.text_element(columns_[c].name);
+      thrift.integer(4, kZstdCodec);
+      thrift.integer(5, group.rows, ThriftReader::i64);
+      thrift.integer(6, chunk.unpacked_bytes, ThriftReader::i64);
+      thrift.integer(7, chunk.bytes, ThriftReader::i64);
+      thrift.integer(9, chunk.offset, ThriftReader::i64);
+      thrift.begin_struct(12);
+      thrift.integer(3, chunk.nulls, ThriftReader::i64);
+      thrift.end_struct();
+      thrift.end_struct();
+      thrift.end_struct();
+    }
+    thrift.integer(2, unpacked, ThriftReader::i64);
+    thrift.integer(3, group.rows, ThriftReader::i64);
+    thrift.integer(5, group.chunks.front().offset, ThriftReader::i64);
+    thrift.integer(6, bytes, ThriftReader::i64);
+    thrift.end_struct();
+  }
+  thrift.begin_list(5, ThriftReader::structure, 1);
+  thrift.begin_struct();
+  thrift.text(1, kDocumentsKey);
+  thrift.text(2, kDocumentsVersion);
+  thrift.end_struct();
+  thrift.text(6, "tephra version " TEPHRA_VERSION);
+  thrift.end_struct();
+}
+
+void ParquetWriter::finish(std::string& out) {
+  begin(out);
+  if (columns_.empty()) columns_ = SeenFields().columns();
+  const size_t before = out.size();
+  append_footer(out);
+  const auto size = static_cast<uint32_t>(out.size() - before);
+  out.append(reinterpret_cast<const char*>(&size), sizeof size);
+  out += kFileMagic;
+}
+
+}  // namespace tephra

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Documents to a Parquet file, a row group at a time. The columns are those of the first group. The
+// state between groups can be kept and gone on from, so that a file can be finished after a kill.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tephra/base/json.h"
+#include "tephra/data/formats/document_columns.h"
+
+namespace tephra {
+
+class ParquetWriter {
+ public:
+  explicit ParquetWriter(int level) : level_(level) {}
+  // One whose state() this is, or a new one for null. Fault::data with `where` when it is damaged.
+  ParquetWriter(int level, const Json& state, const std::string& where);
+
+  // Appends to `out` what comes next in the file: a row group with the documents of all pieces
+  // (JSON lines), worked on by all threads; nothing when there are none. Changes no piece but its
+  // capacity.
+  void add_group(std::span<std::string> pieces, std::string& out);
+
+  // The end of the file.
+  void finish(std::string& out);
+
+  Json state() const;
+
+ private:
+  struct Chunk {
+    int64_t offset = 0, bytes = 0, unpacked_bytes = 0, nulls = 0;
+  };
+  struct Group {
+    int64_t rows = 0;
+    std::vector<Chunk> chunks;
+  };
+
+  void begin(std::string& out);
+  void choose_columns(std::span<const std::string> pieces);
+  void append_footer(std::string& out) const;
+
+  int level_;
+  int64_t offset_ = 0;  // bytes so far
+  std::vector<DocumentColumn> columns_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace tephra

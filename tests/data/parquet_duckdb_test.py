@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""DuckDB reads the Parquet files that a stage writes: same rows, same values, and the types a user
+expects. Arguments: the tephra binary, the source folder, a folder for npm's packages. Needs npm and
+its registry, once."""
+import json
+import pathlib
+import platform
+import subprocess
+import sys
+import tempfile
+
+DUCKDB = "@duckdb/node-bindings-linux-x64@1.5.6-r.1"
+SKIPPED = 77
+
+
+def install(folder):
+    if platform.machine() != "x86_64" or platform.system() != "Linux":
+        print("skipped: DuckDB's library is fetched for Linux on x86-64 only")
+        sys.exit(SKIPPED)
+    stamp = folder / "duckdb.done"
+    if not stamp.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts",
+                               "--prefix", str(folder), DUCKDB], check=False, timeout=400,
+                              stdout=subprocess.DEVNULL)
+        if done.returncode != 0:
+            print(f"skipped: npm could not bring {DUCKDB}; is its registry reachable?")
+            sys.exit(SKIPPED)
+        stamp.touch()
+    return next(folder.glob("node_modules/@duckdb/*/libduckdb.so"))
+
+
+def make_rows():
+    rows = []
+    for i in range(3000):
+        row = {"text": f"größe {i} " + "你好 \"quoted\"\n" * (i % 40), "n": i * 7919 - 10**7, "url": f"http://a.b/{i % 9}"}
+        if i % 3:
+            row["score"] = i / 8
+        if i % 5 == 0:
+            row["flag"] = i % 2 == 0
+        if i % 7 == 0:
+            row["meta"] = {"lang": "de", "tags": [i, None]}
+        rows.append(row)
+    return rows
+
+
+def main():
+    tephra, source, packages = (pathlib.Path(word).resolve() for word in sys.argv[1:4])
+    library = install(packages)
+    sys.path.insert(0, str(source / "tools"))
+    from make_parquet_vectors import Duck  # pylint: disable=import-outside-toplevel
+    duck = Duck(str(library))
+    rows = make_rows()
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        (scratch / "web").mkdir()
+        with open(scratch / "web" / "a.jsonl", "w", encoding="utf-8") as out:
+            out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        subprocess.run([tephra, "data", "mix", scratch / "web", "--out", scratch / "out", "--weight", "web=1",
+                        "--output-format", "parquet", "--quiet"], check=True, timeout=120, stdout=subprocess.DEVNULL)
+        made = scratch / "out" / "documents" / "web" / "a.parquet"
+        duck.run(f"COPY (SELECT * FROM read_parquet('{made}')) TO '{scratch}/back.jsonl' (FORMAT json)")
+        duck.run(f"COPY (SELECT column_name AS name, column_type AS type FROM (DESCRIBE SELECT * FROM "
+                 f"read_parquet('{made}'))) TO '{scratch}/types.jsonl' (FORMAT json)")
+        back = [json.loads(line) for line in open(scratch / "back.jsonl", encoding="utf-8")]
+        types = {row["name"]: row["type"] for row in map(json.loads, open(scratch / "types.jsonl", encoding="utf-8"))}
+    want_types = {"text": "VARCHAR", "n": "BIGINT", "url": "VARCHAR", "flag": "BOOLEAN", "meta": "JSON",
+                  "score": "DOUBLE", "tephra_id": "VARCHAR", "tephra_other": "JSON"}
+    assert types == want_types, types
+    assert len(back) == len(rows), len(back)
+    for i, (got, row) in enumerate(zip(back, rows)):
+        want = dict.fromkeys(want_types) | row | {"tephra_id": f"web/a:{i + 1}"}
+        assert got == want, (i, got, want)
+    print(f"DuckDB read {len(rows)} rows of {len(want_types)} columns as they were written")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Crawled pages: what of HTML is text, in which encoding, and that no page takes long or crashes.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tephra/base/clock.h"
+#include "tephra/base/text.h"
+#include "tephra/data/corpus/corpus_files.h"
+#include "tephra/data/formats/charset.h"
+#include "tephra/data/formats/document_reader.h"
+#include "tephra/data/formats/html_text.h"
+#include "tests/support/compress.h"
+#include "tests/support/error_of.h"
+#include "tests/support/scratch.h"
+
+namespace tephra {
+namespace {
+
+std::string text_of(std::string_view page) { return html_text(page).text; }
+
+TEST(HtmlText, KeepsWhatIsReadAndALineForEachBlock) {
+  const HtmlText page = html_text(
+      "<!doctype html><html><head><title> A &amp;\n B </title><style>p{color:red}</style>"
+      "<script>if (a < b) document.write('<p>no</p>')</script></head><body class=\"x>y\">"
+      "<nav><ul><li>Home</li><li>About</li></ul></nav><h1>The  head\n line</h1>"
+      "<p>First <b>bold</b>&nbsp;word&eacute;s &lt;tag&gt; &#8364;&#x20AC;&#151;<br/>second line"
+      "<ul><li>one<li>two</ul><table><tr><td>a</td><td>b</td></tr><tr><td>c</td></tr></table>"
+      "<!-- <p>hidden</p> --><footer>Imprint</footer>tail & end</body></html>");
+  EXPECT_EQ(page.title, "A & B");
+  EXPECT_EQ(
+      page.text,
+      "The head line\nFirst bold wordés <tag> €€—\nsecond line\none\ntwo\na b\nc\ntail & end");
+}
+
+TEST(HtmlText, ReadsPagesThatAreNotAsTheyShouldBe) {
+  EXPECT_EQ(text_of("no tags at all & more &unknown; &"), "no tags at all & more &unknown; &");
+  EXPECT_EQ(text_of("a < b and c<3 <"), "a < b and c<3 <");
+  EXPECT_EQ(text_of("<head><title>t</title><p>no body tag"), "no body tag");
+  EXPECT_EQ(text_of("<div><nav>menu</div>after the unclosed menu"), "after the unclosed menu");
+  EXPECT_EQ(text_of("x<script>never ends <p>y"), "x");
+  EXPECT_EQ(text_of("x<!-- never ends <p>y"), "x");
+  EXPECT_EQ(text_of("<p title='a>b'>quoted</p><P>CAPITALS</P >"), "quoted\nCAPITALS");
+  EXPECT_EQ(text_of("</p></div>only ends</nav>"), "only ends");
+  EXPECT_EQ(text_of("<a href=x'y>odd</a> quotes"), "odd quotes");
+  EXPECT_EQ(text_of("&#0;&#xD800;&#99999999;&#;&#x;"), "\ufffd\ufffd\ufffd&#;&#x;");
+  EXPECT_EQ(text_of("<svg><title>pic</title></svg>x"), "x");
+  EXPECT_EQ(html_text("<svg><title>pic</title></svg><title>page</title>").title, "page");
+  EXPECT_EQ(text_of("<pre>a\n  b</pre>\nc"), "a\nb\nc");
+  EXPECT_EQ(text_of(""), "");
+}
+
+TEST(HtmlText, TakesTimeAndMemoryLinearInThePage) {
+  for (const char* part :
+       {"<div>", "</div>", "<nav>", "<", "&", "&#", "</", "<!--", "<a b='", "<p/", "<script>",
+        "<x y=\"z\">", "&amp", "<title>", "</title>", "<pre>\n", "\xc3\xa9"}) {
+    std::string page;
+    while (page.size() < 4'000'000) page += part;
+    HtmlText made;
+    const double seconds = seconds_of([&] { made = html_text(page); });
+    EXPECT_LT(seconds, 5) << part;  // a quadratic pass would take minutes
+    EXPECT_LE(made.text.size(), page.size()) << part;
+  }
+}
+
+TEST(HtmlText, IsValidUtf8ForAnyBytes) {
+  std::mt19937 random(4);
+  const std::string_view parts[] = {"<",        ">",      "&",    ";",   "#",    "x", "'",
+                                    "\"",       "/",      "p",    "\n",  "div ", "=", "nav>",
+                                    "\xc3\xa9", "title>", "<!--", "-->", "9"};
+  for (int round = 0; round < 3000; ++round) {
+    std::string page;
+    for (uint32_t i = 0; i < random() % 60; ++i) page += parts[random() % std::size(parts)];
+    const HtmlText made = html_text(page_as_utf8(page, ""));
+    ASSERT_TRUE(is_utf8(made.text) && is_utf8(made.title)) << page;
+  }
+}
+
+TEST(Charset, IsThePagesOwn) {
+  EXPECT_EQ(page_as_utf8("caf\xe9 \x80", ""), "café €");  // Windows-1252
+  EXPECT_EQ(page_as_utf8("caf\xe9", "ISO-8859-1"), "café");
+  EXPECT_EQ(page_as_utf8("\xcf\xf0\xe8", "windows-1251"), "При");
+  EXPECT_EQ(page_as_utf8("<meta charset=\"windows-1251\">\xcf", ""),
+            "<meta charset=\"windows-1251\">П");
+  EXPECT_EQ(page_as_utf8("\x82\xa0", "Shift_JIS"), "あ");
+  EXPECT_EQ(page_as_utf8("größe", "iso-8859-1"), "größe");  // what is UTF-8 is UTF-8
+  EXPECT_EQ(page_as_utf8("a\xff"
+                         "b",
+                         "utf-8"),
+            "a\ufffd"
+            "b");
+  EXPECT_EQ(page_as_utf8("\xe9", "no-such-encoding"), "é");
+  EXPECT_EQ(find_charset("text/html; Charset = 'utf-8'"), "utf-8");
+  EXPECT_EQ(find_charset("text/html"), "");
+}
+
+std::string warc_record(const std::string& type, const std::string& body) {
+  return "WARC/1.0\r\nWARC-Type: " + type +
+         "\r\nWARC-Target-URI: http://a.b/\r\nWARC-Date: 2024-01-02T03:04:05Z\r\nContent-Length: " +
+         std::to_string(body.size()) + "\r\n\r\n" + body + "\r\n\r\n";
+}
+
+std::string http(const std::string& headers, const std::string& body,
+                 const char* status = "200 OK") {
+  return std::string("HTTP/1.1 ") + status + "\r\n" + headers + "\r\n" + body;
+}
+
+std::string all_lines(const Path& path) {
+  const std::unique_ptr<ByteReader> reader = open_documents(path);
+  std::string all, part(1000, '\0');
+  while (const size_t got = reader->read(part)) all.append(part, 0, got);
+  return all;
+}
+
+TEST(Warc, GivesTheTextsOfHtmlResponses) {
+  const Scratch scratch;
+  const std::string html = "Content-Type: text/html; charset=windows-1251\r\n";
+  const std::vector<std::string> records = {
+      warc_record("warcinfo", "software: x"),
+      warc_record("request", "GET / HTTP/1.1\r\n\r\n"),
+      warc_record("response", http(html, "<title>T</title><p>\xcf\xf0\xe8")),
+      warc_record("response", http("Content-Type: image/png\r\n", std::string(300000, 'P'))),
+      warc_record("response", http("content-type: TEXT/HTML\r\nTransfer-Encoding: chunked\r\n",
+                                   "5\r\n<p>on\r\n3;x=y\r\ne a\r\n0\r\n\r\n")),
+      warc_record("response", http(html, "<p>gone", "404 Not Found")),
+      warc_record("response", http("Content-Type: text/html\r\nTransfer-Encoding: chunked\r\n",
+                                   "<p>undone already")),
+      warc_record("response", "garbage"),
+      warc_record("response", http("Content-Type: text/html\r\nContent-Encoding: br\r\n", "x"))};
+  const std::string tail = ",\"url\":\"http://a.b/\",\"date\":\"2024-01-02T03:04:05Z\"}\n";
+  const std::string want = "{\"text\":\"При\",\"title\":\"T\"" + tail + "{\"text\":\"one a\"" +
+                           tail + "{\"text\":\"undone already\"" + tail;
+  std::string plain, packed;
+  for (const std::string& record : records) {
+    plain += record;
+    packed += gzipped(record);
+  }
+  write_file(scratch / "a.warc", plain);
+  write_file(scratch / "b.warc.gz", packed);
+  EXPECT_EQ(all_lines(scratch / "a.warc"), want);
+  EXPECT_EQ(all_lines(scratch / "b.warc.gz"), want);
+  const auto files = corpus_files(std::vector<std::string>{scratch.path().string()});
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[1].name, "b");
+}
+
+TEST(Warc, RefusesWhatIsCutOffOrLies) {
+  const Scratch scratch;
+  const std::string whole =
+      warc_record("response", http("Content-Type: text/html\r\n", "<p>" + std::string(500, 'x')));
+  for (size_t size = 1; size + 4 < whole.size(); size += 13) {
+    write_file(scratch / "a.warc", whole.substr(0, size));
+    EXPECT_EQ(error_of([&] { all_lines(scratch / "a.warc"); }).fault(), Fault::data) << size;
+  }
+  for (const char* length : {"-1", "99999999999999999999", "12x", "", "100000000000"}) {
+    write_file(scratch / "a.warc",
+               std::string("WARC/1.0\r\nWARC-Type: response\r\nContent-Length: ") + length +
+                   "\r\n\r\nHTTP/1.1 200 OK\r\n\r\n");
+    EXPECT_EQ(error_of([&] { all_lines(scratch / "a.warc"); }).fault(), Fault::data) << length;
+  }
+}
+
+}  // namespace
+}  // namespace tephra
