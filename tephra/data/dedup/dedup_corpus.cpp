@@ -10,6 +10,7 @@
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/json_text.h"
 #include "tephra/data/dedup/cluster_members.h"
+#include "tephra/data/dedup/index_matches.h"
 #include "tephra/data/dedup/signature_files.h"
 #include "tephra/data/json_line.h"
 
@@ -138,6 +139,71 @@ void check_losses(Resolved& resolved, const SignatureFiles& signatures, const So
   }
 }
 
+// The index as it was when the run began: the run itself may add to it, and be killed after that.
+IndexManifest index_manifest(const DedupOptions& options, const Path& work) {
+  const Path snapshot = work / kIndexFile;
+  if (!std::filesystem::exists(snapshot)) {
+    const IndexManifest now = IndexManifest::read(*options.against_index / kIndexFile);
+    check_index(now, options.preset, *options.against_index);
+    make_writable_folder(work);
+    write_file(snapshot, now.to_json().dump(2) + "\n");
+  }
+  return IndexManifest::read(snapshot);
+}
+
+// Documents that an index has already.
+struct Known {
+  std::optional<DedupIndex> index;
+  IndexMatches found;
+  std::vector<bool> gone;  // by document; empty without an index
+
+  Known(const DedupOptions& options, const Path& work) {
+    if (options.save_index) {
+      check_index_to_save(*options.save_index, options.preset, options.index);
+    }
+    if (options.against_index) index.emplace(*options.against_index, index_manifest(options, work));
+  }
+
+  // Sources that are only compared with stay as they are.
+  void find(const SignatureFiles& signatures, const MatchRules& rules,
+            const std::vector<bool>& skip_file) {
+    if (!index) return;
+    found = find_index_matches(*index, signatures, rules);
+    std::erase_if(found.matches, [&](const IndexMatch& match) {
+      return skip_file[signatures.file_of(match.document)];
+    });
+    gone.resize(signatures.documents());
+    std::vector<DocumentRecord> records;
+    for (const IndexMatch& match : found.matches) {
+      const size_t file = signatures.file_of(match.document);
+      if (places.empty() || places.back().first != file) records = signatures.records(file);
+      places.emplace_back(file, records[match.document - signatures.first(file)].row);
+      gone[match.document] = true;
+    }
+  }
+
+  const IndexMatch* at(size_t file, int64_t row) const {
+    const std::pair place(file, row);
+    const auto found_at = std::lower_bound(places.begin(), places.end(), place);
+    if (found_at == places.end() || *found_at != place) return nullptr;
+    return &found.matches[static_cast<size_t>(found_at - places.begin())];
+  }
+
+  std::vector<std::pair<size_t, int64_t>> places;  // file and row of each match
+};
+
+void count_known(Resolved& resolved, const Known& known, const SignatureFiles& signatures,
+                 const Sources& sources) {
+  if (!known.index) return;
+  for (const IndexMatch& match : known.found.matches) {
+    const std::string& source = sources.names[sources.of_file[signatures.file_of(match.document)]];
+    resolved.tally.count("source." + source + ".known");
+  }
+  resolved.tally.count("known", static_cast<int64_t>(known.found.matches.size()));
+  resolved.tally.count("compared_with_index", known.found.compared);
+  resolved.tally.count("unchecked", known.found.unchecked);
+}
+
 struct WriterInput {
   std::span<const CorpusFile> files;
   std::span<const ClusterMember> members;
@@ -145,6 +211,7 @@ struct WriterInput {
   std::string text_field;
   std::vector<bool> skip_file;  // of a reference
   bool has_bad = false;         // lines that could not be signed, which must stay out
+  const Known& known;
 };
 
 class DedupWriter {
@@ -157,6 +224,10 @@ class DedupWriter {
     JsonLine parser;
     for (const Line& line : piece.lines) {
       if (in_.has_bad && !readable(piece, line, parser)) continue;
+      if (const IndexMatch* match = in_.known.at(piece.file_index, line.row)) {
+        remove_known(piece, line, *match, parser, result);
+        continue;
+      }
       const ClusterMember* member = find_row(of_file, line.row);
       const Removal* removal = member ? find(member->member.document) : nullptr;
       if (removal == nullptr) {
@@ -224,6 +295,26 @@ class DedupWriter {
     result.tally.sample("removed", id + " (kept: " + place(removal.survivor) + ")", text);
   }
 
+  void remove_known(const CorpusPiece& piece, const Line& line, const IndexMatch& match,
+                    JsonLine& parser, PieceResult& result) const {
+    const std::string_view text =
+        parser.padded_string_field(piece.window.text(line), in_.text_field);
+    const std::string id(parser.find_string(kIdField).value_or(piece.id(line)));
+    const bool named = in_.known.index->manifest().kind == IndexKind::full;
+    const std::string kept(named ? in_.known.index->id(match.segment, match.match) : "");
+    std::string& out = result.streams[1];
+    out += "{\"id\":";
+    append_json_string(out, id);
+    out += ",\"place\":";
+    append_json_string(out, piece.id(line));
+    out += ",\"kept\":";
+    if (named) append_json_string(out, kept);
+    if (!named) out += "null";
+    out += format(",\"index\":true,\"similarity\":{:.4f}}}\n", match.similarity);
+    result.tally.count("removed_bytes", static_cast<int64_t>(text.size()));
+    result.tally.sample("known", named ? id + " (index: " + kept + ")" : id, text);
+  }
+
   WriterInput in_;
 };
 
@@ -237,6 +328,7 @@ std::string dedup_settings(const DedupOptions& o, const StageSettings& stage) {
       stage.on_error == OnError::skip, stage.max_line_bytes);
   for (const std::string& name : o.rank) text += " rank=" + name;
   for (const std::string& name : o.references) text += " reference=" + name;
+  if (o.against_index) text += " against=" + o.against_index->string();
   return text;
 }
 
@@ -253,22 +345,40 @@ Json dedup_report(const DedupOptions& o, const Tally& tally) {
   return report;
 }
 
+// Which documents are not in the output.
+std::vector<bool> left_out(const SignatureFiles& signatures, const Resolved& resolved,
+                           const Known& known, const std::vector<bool>& skip_file) {
+  std::vector<bool> out = known.gone;
+  out.resize(signatures.documents());
+  for (const Removal& removal : resolved.removals) out[removal.document] = true;
+  for (size_t file = 0; file < skip_file.size(); ++file) {
+    if (!skip_file[file]) continue;
+    for (uint32_t d = signatures.first(file); d < signatures.first(file + 1); ++d) out[d] = true;
+  }
+  return out;
+}
+
 }  // namespace
 
 StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& options,
                       StageSettings stage) {
   const Sources sources(files);
   const SurvivorRules rules = survivor_rules(options, sources);
+  const bool indexed = options.against_index || options.save_index;
+  Known known(options, stage.out / kDedupFolder);
   StageSettings work = stage;
   work.out = stage.out / kDedupFolder / "signatures";
-  const StageRun signed_run =
-      write_signatures(files, options.preset, {options.text_field, options.score_field}, work);
+  const StageRun signed_run = write_signatures(
+      files, options.preset, {options.text_field, options.score_field, indexed}, work);
   if (!signed_run.complete) return signed_run;
 
   const SignatureFiles signatures(files, work.out, options.preset.bands);
+  std::vector<bool> skip_file;
+  for (const uint32_t source : sources.of_file) skip_file.push_back(rules.untouched[source]);
+  known.find(signatures, {rules.verify, rules.similarity, options.memory_bytes}, skip_file);
   std::vector<ClusterMember> members;
   {
-    UnionFind sets = signatures.clusters(options.memory_bytes);
+    UnionFind sets = signatures.clusters(options.memory_bytes, known.gone);
     members = find_members(signatures, sets, sources.of_file);
   }
   // What could not be read was counted, or stopped the run, when it was signed.
@@ -283,15 +393,14 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
     sets.emplace(files, members, work.out);
   }
   Resolved resolved = resolve(members, rules, sets ? &*sets : nullptr);
+  count_known(resolved, known, signatures, sources);
   check_losses(resolved, signatures, sources, options, signed_run.tally);
 
   stage.what = "write";
-  stage.streams = {{kDocumentsFolder}, {"removed"}};
+  stage.streams = {documents_stream(stage), {"removed"}};
   stage.settings = dedup_settings(options, stage);
-  std::vector<bool> skip_file;
-  for (const uint32_t source : sources.of_file) skip_file.push_back(rules.untouched[source]);
   const DedupWriter writer({files, members, resolved.removals, options.text_field, skip_file,
-                            signed_run.tally[counted::kBad] > 0});
+                            signed_run.tally[counted::kBad] > 0, known});
   StageRun written = run_stage(files, stage, [&](const CorpusPiece& piece, PieceResult& result) {
     writer.work(piece, result);
   });
@@ -303,6 +412,10 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
     for (const Tally::Sample& sample : list) tally.sample(kind, sample.id, sample.text);
   }
   written.tally = tally;
+  if (options.save_index) {
+    add_to_index(*options.save_index, options.preset, options.index, signatures,
+                 left_out(signatures, resolved, known, skip_file));
+  }
   write_file(stage.out / kReportFile, dedup_report(options, tally).dump(2) + "\n");
   std::filesystem::remove_all(stage.out / kDedupFolder);
   for (const std::string& name : options.references) {

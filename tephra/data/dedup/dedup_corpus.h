@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tephra/data/corpus/stage.h"
+#include "tephra/data/dedup/index_writer.h"
 #include "tephra/data/dedup/signer.h"
 #include "tephra/data/dedup/survivors.h"
 
@@ -21,6 +22,9 @@ struct DedupOptions {
   std::optional<double> similarity;  // default: the preset's
   double max_source_loss = 0.9;      // share of a source's documents; more is an error
   int64_t memory_bytes = int64_t{4} << 30;
+  std::optional<Path> against_index;  // what resembles one of its documents goes
+  std::optional<Path> save_index;     // the documents that are kept are added to it
+  IndexSettings index;                // of an index that is made
 };
 
 // `stage` gives the output, errors and the shard. The run of the last stage that could be done: of

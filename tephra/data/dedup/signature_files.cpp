@@ -7,6 +7,7 @@
 #include "tephra/base/error.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
+#include "tephra/data/dedup/document_sketch.h"
 #include "tephra/data/json_line.h"
 
 namespace tephra {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr const char* kRecords = "records";
 constexpr const char* kBands = "bands";
+constexpr const char* kSketches = "sketches";
 constexpr const char* kSignatureEnding = ".bin";
 constexpr size_t kSignatureBytes = size_t{4} << 20;
 
@@ -54,6 +56,11 @@ class PieceSigner {
     record.is_short = signer_.band_keys(text, keys_) ? 0 : 1;
     append_bytes(result.streams[0], std::span<const DocumentRecord>(&record, 1));
     append_bytes(result.streams[1], std::span<const uint64_t>(keys_));
+    if (fields_.sketches) {
+      make_sketch(signer_, text, sketch_);
+      const std::string id(parser_.find_string(kIdField).value_or(piece.id(line)));
+      append_sketch(result.streams[2], id, sketch_);
+    }
     result.tally.count(counted::kDocuments);
     result.tally.count(counted::kTextBytes, static_cast<int64_t>(text.size()));
     result.tally.count("source." + piece.file.source + ".documents");
@@ -63,6 +70,7 @@ class PieceSigner {
   const SignatureFields& fields_;
   Signer signer_;
   std::vector<uint64_t> keys_;
+  std::vector<uint32_t> sketch_;
   JsonLine parser_;
 };
 
@@ -75,6 +83,10 @@ StageRun write_signatures(std::span<const CorpusFile> files, const SignaturePres
   settings.streams = {{kRecords, kSignatureEnding, false}, {kBands, kSignatureEnding, false}};
   settings.settings = format("signatures {} {}x{} {} {}", preset.name, preset.bands, preset.rows,
                              fields.text, fields.score);
+  if (fields.sketches) {
+    settings.streams.push_back({kSketches, kSignatureEnding, false});
+    settings.settings += " sketches";
+  }
   return run_stage(files, settings, [&](const CorpusPiece& piece, PieceResult& result) {
     PieceSigner(preset, fields).work(piece, result);
   });
@@ -126,7 +138,21 @@ void SignatureFiles::read_bands(int64_t first_band, std::span<std::vector<BandRe
   }
 }
 
-UnionFind SignatureFiles::clusters(int64_t memory_bytes) const {
+void SignatureFiles::each_sketch(FunctionRef<void(std::string_view bytes)> use) const {
+  for (size_t file = 0; file < files_.size(); ++file) {
+    const Path path = file_path(folder_, kSketches, files_[file]);
+    const auto mapped = MappedFile::open(path);
+    const std::span<const std::byte> bytes = mapped->bytes();
+    std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    for (size_t i = first_[file]; i < first_[file + 1]; ++i) {
+      const std::string_view before = rest;
+      take_sketch(rest, path.string());
+      use(before.substr(0, before.size() - rest.size()));
+    }
+  }
+}
+
+UnionFind SignatureFiles::clusters(int64_t memory_bytes, const std::vector<bool>& gone) const {
   UnionFind sets(documents());
   const auto total = std::max<int64_t>(1, static_cast<int64_t>(documents()));
   const int64_t each = 2 * static_cast<int64_t>(sizeof(BandRecord));  // two buffers
@@ -144,6 +170,9 @@ UnionFind SignatureFiles::clusters(int64_t memory_bytes) const {
       for (auto& list : records) list.reserve(documents() / parts + documents() / parts / 8 + 16);
       read_bands(band, records, part, parts);
       for (std::vector<BandRecord>& list : records) {
+        if (!gone.empty()) {
+          std::erase_if(list, [&](const BandRecord& record) { return gone[record.document]; });
+        }
         join.join(list, sets);
         list = {};
         progress.add(1);

@@ -25,6 +25,7 @@ static_assert(sizeof(DocumentRecord) == 16);
 struct SignatureFields {
   std::string text;
   std::string score;
+  bool sketches = false;  // also what an index keeps of a document (document_sketch.h)
 };
 
 // Writes them, to folders of settings.out.
@@ -42,14 +43,19 @@ class SignatureFiles {
   std::vector<DocumentRecord> records(size_t file) const;
 
   // Documents that share a band, joined. At most about `memory_bytes` are used beside the sets'
-  // four bytes a document: fewer bands at a time, then ranges of keys.
-  UnionFind clusters(int64_t memory_bytes) const;
+  // four bytes a document: fewer bands at a time, then ranges of keys. Documents of `gone` stay
+  // alone.
+  UnionFind clusters(int64_t memory_bytes, const std::vector<bool>& gone) const;
 
- private:
-  // Keys of the bands [first_band, first_band + out.size()) in range `part` of `parts`.
+  // Keys of the bands [first_band, first_band + out.size()) in range `part` of `parts`, in the
+  // order of documents.
   void read_bands(int64_t first_band, std::span<std::vector<BandRecord>> out, uint64_t part,
                   uint64_t parts) const;
 
+  // Calls `use` with the sketch of each document, as append_sketch wrote it.
+  void each_sketch(FunctionRef<void(std::string_view bytes)> use) const;
+
+ private:
   std::span<const CorpusFile> files_;
   Path folder_;
   int64_t bands_;

@@ -62,23 +62,4 @@ ClusterResult resolve_cluster(std::span<const Member> members, const SurvivorRul
   return result;
 }
 
-double set_similarity(std::span<const uint64_t> a, std::span<const uint64_t> b, size_t limit) {
-  const bool exact = a.size() < limit && b.size() < limit;
-  const size_t most = exact ? a.size() + b.size() : limit;
-  size_t i = 0, j = 0, both = 0, seen = 0;
-  while (seen < most && (i < a.size() || j < b.size())) {
-    ++seen;
-    if (j == b.size() || (i < a.size() && a[i] < b[j])) {
-      ++i;
-    } else if (i == a.size() || b[j] < a[i]) {
-      ++j;
-    } else {
-      ++both;
-      ++i;
-      ++j;
-    }
-  }
-  return seen == 0 ? 1 : static_cast<double>(both) / static_cast<double>(seen);
-}
-
 }  // namespace tephra

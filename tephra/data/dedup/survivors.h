@@ -52,6 +52,29 @@ ClusterResult resolve_cluster(std::span<const Member> members, const SurvivorRul
 
 // Jaccard similarity of two sorted sets of hashes of at most `limit` smallest ones: exact when
 // both are below the limit, else the bottom-k estimate.
-double set_similarity(std::span<const uint64_t> a, std::span<const uint64_t> b, size_t limit);
+template <class T>
+double set_similarity(std::span<const T> a, std::span<const T> b, size_t limit) {
+  const bool exact = a.size() < limit && b.size() < limit;
+  const size_t most = exact ? a.size() + b.size() : limit;
+  size_t i = 0, j = 0, both = 0, seen = 0;
+  while (seen < most && (i < a.size() || j < b.size())) {
+    ++seen;
+    if (j == b.size() || (i < a.size() && a[i] < b[j])) {
+      ++i;
+    } else if (i == a.size() || b[j] < a[i]) {
+      ++j;
+    } else {
+      ++both;
+      ++i;
+      ++j;
+    }
+  }
+  return seen == 0 ? 1 : static_cast<double>(both) / static_cast<double>(seen);
+}
+
+inline double set_similarity(std::span<const uint64_t> a, std::span<const uint64_t> b,
+                             size_t limit) {
+  return set_similarity<uint64_t>(a, b, limit);
+}
 
 }  // namespace tephra

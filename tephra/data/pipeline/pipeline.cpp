@@ -9,6 +9,7 @@
 #include "tephra/data/decontaminate/decontaminate_corpus.h"
 #include "tephra/data/dedup/dedup_corpus.h"
 #include "tephra/data/dedup/line_dedup.h"
+#include "tephra/data/dedup/substring_dedup.h"
 #include "tephra/data/filter/filter_corpus.h"
 #include "tephra/data/mix/mix_corpus.h"
 #include "tephra/data/tokenize.h"
@@ -41,6 +42,14 @@ StageRun run_filter(const PipelineConfig& config, const PipelineStage& stage,
 StageRun run_dedup(const PipelineConfig& config, const PipelineStage& stage,
                    std::span<const CorpusFile> files, const StageSettings& settings) {
   const int64_t memory = size_of(config.memory, "memory");
+  if (stage.unit == "substring") {
+    SubstringDedupOptions options;
+    options.text_field = config.text_field;
+    options.least_bytes = stage.least_bytes;
+    options.remove_all = stage.remove_all;
+    options.memory_bytes = memory;
+    return dedup_substrings(files, options, settings);
+  }
   if (stage.unit != "document") {
     LineDedupOptions options;
     options.text_field = config.text_field;
@@ -138,6 +147,7 @@ void run_stage_of(const PipelineConfig& config, size_t at, const std::vector<std
   settings.on_error = config.on_error == "skip" ? OnError::skip : OnError::stop;
   settings.level = static_cast<int>(config.level);
   settings.samples = config.samples;
+  if (config.stages[at].output_format == "parquet") settings.format = DocumentFormat::parquet;
   log_info("{}: {}", names[at], config.stages[at].kind);
   run_one(config, config.stages[at], corpus_files(inputs), settings);
 }

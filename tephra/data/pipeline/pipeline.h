@@ -16,6 +16,7 @@ namespace tephra {
 struct PipelineStage {
   std::string kind;
   std::string name;  // of its folder; default: its kind
+  std::string output_format = "jsonl";
   // filter
   std::vector<std::string> presets = {"zyda1"};
   std::string mode = "fixed";
@@ -24,6 +25,8 @@ struct PipelineStage {
   bool keep_values = true;
   // dedup
   std::string unit = "document";
+  int64_t least_bytes = 200;
+  bool remove_all = false;
   std::string signature = "native";
   std::optional<double> similarity;
   std::string keep = "first";

@@ -8,6 +8,8 @@ void PipelineStage::fields(ConfigFields& f) {
   f.read("kind", kind, "what the stage does",
          {.choices = {"filter", "dedup", "decontaminate", "mix"}, .required = true});
   f.read("name", name, "of its folder below `out`; empty: its kind");
+  f.read("output_format", output_format, "of the documents that it leaves",
+         {.choices = {"jsonl", "parquet"}});
   f.read("presets", presets, "filter: presets, one after another",
          {.choices = {"zyda1", "gopher", "c4", "fineweb"}});
   f.read("mode", mode, "filter: as the originals compute or as they were meant",
@@ -15,7 +17,11 @@ void PipelineStage::fields(ConfigFields& f) {
   f.read("word_lists", word_lists, "filter: folder with the lists of zyda1");
   f.read("thresholds", thresholds, "filter: other limits, as RULE=NUMBER");
   f.read("keep_values", keep_values, "filter: write every value of every document");
-  f.read("unit", unit, "dedup: what is compared", {.choices = {"document", "line", "paragraph"}});
+  f.read("unit", unit, "dedup: what is compared",
+         {.choices = {"document", "line", "paragraph", "substring"}});
+  f.read("least_bytes", least_bytes, "dedup by substring: shorter repeats stay",
+         {.min = 16, .max = 1e6});
+  f.read("remove_all", remove_all, "dedup by substring: remove every copy, the first one too");
   f.read("signature", signature, "dedup: preset of the signatures",
          {.choices = signature_preset_names()});
   f.read("similarity", similarity, "dedup: from which a document goes; default: the signature's",
