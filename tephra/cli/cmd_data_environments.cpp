@@ -3,7 +3,7 @@
 #include "tephra/base/error.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/output.h"
-#include "tephra/data/environments/environment.h"
+#include "tephra/data/environments/aggregation.h"
 
 namespace tephra {
 namespace {
@@ -16,6 +16,7 @@ struct Options {
   int64_t count = 1;
   std::string split = "train";
   std::string answer;
+  int64_t aggregate = 0;
   bool json = false;
 };
 
@@ -30,10 +31,15 @@ void describe(Flags& flags, Options& o) {
   flags.add("--split", o.split, "which tasks: no held-out one is ever in training")
       .choices({"train", "held_out"});
   flags.add("--answer", o.answer, "say whether this answer is right; exit code 3 when it is not");
+  flags
+      .add("--aggregate C", o.aggregate,
+           "with C attempts in the prompt, some wrong, as Markovian RSA asks; 0: as it is")
+      .range(0, 64);
   flags.add("--json", o.json, "one JSON document on stdout");
   flags.example("tephra data environments list");
   flags.example("tephra data environments show addition --level 3 --seed 7");
   flags.example("tephra data environments show sorting --split held_out --count 5 --json");
+  flags.example("tephra data environments show addition --aggregate 4");
   flags.example("tephra data environments show counting --answer 3");
 }
 
@@ -74,7 +80,10 @@ int show(const Options& o) {
   bool all_right = true;
   Json document = Json::Array{};
   for (int64_t seed = o.seed; seed < o.seed + o.count; ++seed) {
-    const Task task = generate(environment, o.level, static_cast<uint64_t>(seed), split);
+    const TaskOrigin origin{&environment, o.level, static_cast<uint64_t>(seed), split};
+    Task task = generate(environment, o.level, origin.seed, split);
+    if (o.aggregate > 0)
+      task = with_attempts(origin, task, {.candidates = o.aggregate, .tail = {}});
     Json json = to_json(o, seed, task);
     const bool right = o.answer.empty() || verify(environment, task, o.answer);
     if (!o.answer.empty()) json["right"] = right;

@@ -11,6 +11,7 @@
 #include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/eval/report.h"
+#include "tephra/text/aggregation.h"
 #include "tephra/text/chat_template.h"
 
 namespace tephra {
@@ -21,6 +22,7 @@ struct Options {
   std::optional<std::string> environments;
   int64_t samples = 100;
   std::string split = "held_out";
+  int64_t aggregate = 0, tail = 64;
   std::vector<std::string> text;
   int64_t window = 0;
   int64_t stride = 0;
@@ -51,6 +53,13 @@ void describe_tasks(Flags& flags, Options& o) {
   flags.add("--samples", o.samples, "different tasks of each kind and level").range(1, 1e9);
   flags.add("--split", o.split, "which tasks: held_out ones are in no training data")
       .choices({"held_out", "train"});
+  flags
+      .add("--aggregate C", o.aggregate,
+           "put each task with the ends of C attempts at it, some wrong, as later rounds of "
+           "`tephra rsa` do; 0: as it is")
+      .range(0, 64);
+  flags.add("--tail", o.tail, "of --aggregate: tokens of an attempt that are shown, its last ones")
+      .range(1, 1e9);
   flags.add("--text FILE", o.text, "perplexity and bits per byte of a UTF-8 text. May be repeated");
   flags.add("--window", o.window, "tokens read together; 0: the model's limit, at most 2048")
       .range(0, 1e9);
@@ -116,6 +125,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--json", o.json, "one JSON document on stdout");
   describe_against(flags, o);
   flags.example("tephra eval --model DIR --environments addition:1-3,sorting:2 --samples 200");
+  flags.example("tephra eval --model DIR --environments addition:1-3 --aggregate 4 --tail 64");
   flags.example("tephra eval --model DIR --text held-out.txt --window 1024 --stride 512");
   flags.example(
       "tephra eval --model DIR --questions gsm8k.jsonl --template 'Q: {question}\\nA:' --stop Q:");
@@ -146,6 +156,9 @@ void warn_of_unused(const Options& o) {
   }
   if (o.questions.empty() && o.prompt_template) {
     log_warning("--template changes nothing without --questions");
+  }
+  if (!o.environments && o.aggregate > 0) {
+    log_warning("--aggregate changes nothing without --environments");
   }
   if (!answers && (o.out || o.show > 0)) {
     log_warning("--out and --show have nothing to say about --text");
@@ -198,6 +211,14 @@ struct Results {
   std::vector<std::pair<std::string, QuestionScore>> questions;
 };
 
+std::optional<AggregationForm> aggregation_form(const Options& o, const Tokenizer& tokenizer) {
+  if (o.aggregate == 0) return std::nullopt;
+  return AggregationForm{.candidates = o.aggregate,
+                         .tail = [&tokenizer, tokens = o.tail](const std::string& attempt) {
+                           return tail_text(tokenizer, attempt, tokens);
+                         }};
+}
+
 std::vector<EnvironmentScore> run_environments(const Options& o, const Inputs& in, Model& model,
                                                const Tokenizer& tokenizer) {
   EnvironmentEvalOptions options{.levels = in.levels,
@@ -207,7 +228,8 @@ std::vector<EnvironmentScore> run_environments(const Options& o, const Inputs& i
                                  .max_new_tokens = o.max_new_tokens.value_or(0),
                                  .ks = in.ks,
                                  .form = o.chat ? in.form : PromptForm{},
-                                 .solve = in.solve};
+                                 .solve = in.solve,
+                                 .aggregation = aggregation_form(o, tokenizer)};
   const auto tasks = static_cast<int64_t>(in.levels.size()) * o.samples;
   Progress progress("environments", tasks * o.n, "answers");
   options.solve.on_attempt = [&] { progress.add(); };
@@ -274,6 +296,7 @@ Json to_json(const Options& o, const Results& results) {
   if (!results.environments.empty()) {
     Json part = tephra::to_json(std::span(results.environments));
     part["split"] = o.split;
+    if (o.aggregate > 0) part["aggregate"] = o.aggregate;
     if (o.show > 0) {
       part["wrong"] = Json::Array{};
       for (const EnvironmentScore& s : results.environments) {
@@ -318,6 +341,7 @@ void print_tables(const Options& o, const Results& results) {
 int run_beside(const Options& o, Inputs in) {
   require(o.questions.empty(),
           "--against compares over --text and --environments, not --questions");
+  require(o.aggregate == 0, "--aggregate is for accuracy, not for --against");
   return run_against({.model = o.model,
                       .reference = *o.against,
                       .dtype = o.dtype,

@@ -25,6 +25,7 @@ struct Options {
   int64_t queue = 256;
   int64_t connections = 512;
   int64_t prefill_tokens = 512;
+  int64_t rsa_tokens = int64_t{1} << 20;
   std::string max_body = "16MiB";
   int64_t request_timeout = 600;
   int64_t drain_timeout = 30;
@@ -56,6 +57,10 @@ void describe(Flags& flags, Options& o) {
       .add("--prefill-tokens", o.prefill_tokens,
            "tokens of prompts that are read between two tokens of the answers")
       .range(1, 1e6);
+  flags
+      .add("--rsa-tokens", o.rsa_tokens,
+           "new tokens that all traces of one request with \"rsa\" may take; 0 refuses them")
+      .range(0, 1e12);
   flags.add("--max-body SIZE", o.max_body, "largest request");
   flags.add("--request-timeout", o.request_timeout, "seconds that a request may take")
       .range(1, 1e6);
@@ -119,6 +124,7 @@ ApiOptions api_options(const Options& o) {
                 .prefix_cache = !o.no_prefix_cache,
                 .throughput = o.throughput};
   api.waiting = o.queue;
+  api.limits.rsa_tokens = o.rsa_tokens;
   api.request_seconds = static_cast<double>(o.request_timeout);
   api.sources = source_options(o);
   if (!o.api_key_file.empty()) api.keys = ApiKeys::load(o.api_key_file);

@@ -41,6 +41,7 @@ Command memory_query_command();
 Command memory_tool_command();
 Command pull_command();
 Command report_command();
+Command rsa_command();
 Command serve_command();
 Command retrieve_index_command();
 Command retrieve_query_command();
@@ -68,6 +69,7 @@ std::vector<Command> all_commands() {
       grouped("Models", serve_command()),
       grouped("Models", pull_command()),
       grouped("Models", eval_command()),
+      grouped("Models", rsa_command()),
       grouped("Models", verify_command()),
       grouped("Models", checkpoint_inspect_command()),
       grouped("Models", checkpoint_verify_command()),

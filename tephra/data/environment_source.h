@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tephra/data/encoder_pool.h"
-#include "tephra/data/environments/environment.h"
+#include "tephra/data/environments/aggregation.h"
 #include "tephra/data/token_source.h"
 
 namespace tephra {
@@ -17,6 +17,9 @@ struct EnvironmentOptions {
   int64_t max_level = 5;
   bool loss_on_prompts = false;  // else only the solutions are learnt
   Split split = Split::train;
+  double aggregation = 0;    // share of the tasks that are put with attempts at them
+  int64_t candidates = 4;    // attempts of such a task
+  int64_t tail_tokens = 64;  // of each attempt: its last ones
 };
 
 class EnvironmentSource : public TokenSource {

@@ -27,6 +27,15 @@ void SourceConfig::fields(ConfigFields& f) {
   f.check(min_level <= max_level, "max_level", "is below min_level");
   f.read("loss_on_prompts", loss_on_prompts,
          "of environments: learn the prompts, too, not only the solutions");
+  f.read("aggregation", aggregation,
+         "of environments: share of the tasks that are put with attempts at them, some wrong, as "
+         "Markovian RSA asks (docs/rsa.md)",
+         {.min = 0, .max = 1});
+  f.check(kind == "environments" || aggregation == 0, "aggregation",
+          "is for sources of environments");
+  f.read("aggregation_candidates", aggregation_candidates, "attempts in such a task",
+         {.min = 1, .max = 64});
+  f.read("aggregation_tail", aggregation_tail, "tokens of each attempt, its last ones", {.min = 1});
 }
 
 std::vector<std::shared_ptr<const TokenShard>> open_shards(std::span<const std::string> paths) {
@@ -78,8 +87,14 @@ std::shared_ptr<const TokenSource> open_source(const SourceConfig& config,
           "source '{}': the tokenizer has {} ids, the model {}", config.name,
           setting.tokenizer->vocab_size(), setting.vocab_size);
   if (config.kind == "conversations") return open_conversations(config, setting);
-  const EnvironmentOptions options{config.environments, config.min_level, config.max_level,
-                                   config.loss_on_prompts, split};
+  const EnvironmentOptions options{.kinds = config.environments,
+                                   .min_level = config.min_level,
+                                   .max_level = config.max_level,
+                                   .loss_on_prompts = config.loss_on_prompts,
+                                   .split = split,
+                                   .aggregation = config.aggregation,
+                                   .candidates = config.aggregation_candidates,
+                                   .tail_tokens = config.aggregation_tail};
   return std::make_shared<EnvironmentSource>(config.name, options, setting.tokenizer, setting.seed);
 }
 

@@ -23,6 +23,8 @@ struct SourceConfig {
   int64_t min_level = 1;
   int64_t max_level = 5;
   bool loss_on_prompts = false;
+  double aggregation = 0;
+  int64_t aggregation_candidates = 4, aggregation_tail = 64;
 
   void fields(ConfigFields& f);
 };

@@ -50,23 +50,6 @@ uint64_t task_seed(uint64_t seed, uint64_t number) {
   return (uint64_t{bits[0]} << 32) | bits[1];
 }
 
-// Different tasks, so that none counts twice. A low level may not have as many as are asked for.
-std::vector<Task> draw_tasks(const EnvironmentLevel& at, const EnvironmentEvalOptions& options) {
-  const auto wanted = static_cast<size_t>(options.tasks);
-  std::vector<Task> tasks;
-  std::set<std::string> seen;
-  size_t misses = 0;
-  for (uint64_t i = 0; tasks.size() < wanted && misses < 10 * wanted + 1000; ++i) {
-    Task task = generate(*at.environment, at.level, task_seed(options.seed, i), options.split);
-    if (seen.insert(task.content.empty() ? task.prompt : task.content).second) {
-      tasks.push_back(std::move(task));
-    } else {
-      ++misses;
-    }
-  }
-  return tasks;
-}
-
 std::vector<Problem> pose(const EnvironmentLevel& at, std::span<const Task> tasks,
                           const Tokenizer& tokenizer, const EnvironmentEvalOptions& options) {
   std::vector<std::string> solutions;
@@ -86,13 +69,34 @@ std::vector<Problem> pose(const EnvironmentLevel& at, std::span<const Task> task
   return problems;
 }
 
+}  // namespace
+
+// Different tasks, so that none counts twice. A low level may not have as many as are asked for.
+std::vector<Task> draw_tasks(const EnvironmentLevel& at, const EnvironmentEvalOptions& options) {
+  const auto wanted = static_cast<size_t>(options.tasks);
+  std::vector<Task> tasks;
+  std::set<std::string> seen;
+  size_t misses = 0;
+  for (uint64_t i = 0; tasks.size() < wanted && misses < 10 * wanted + 1000; ++i) {
+    Task task = generate(*at.environment, at.level, task_seed(options.seed, i), options.split);
+    if (!seen.insert(task.content.empty() ? task.prompt : task.content).second) {
+      ++misses;
+      continue;
+    }
+    if (options.aggregation) {
+      task = with_attempts({at.environment, at.level, task_seed(options.seed, i), options.split},
+                           task, *options.aggregation);
+    }
+    tasks.push_back(std::move(task));
+  }
+  return tasks;
+}
+
 std::string given_answer(std::string_view text) {
   constexpr std::string_view kMark = "Answer:";
   const size_t at = text.rfind(kMark);
   return std::string(trim(at == std::string_view::npos ? text : text.substr(at + kMark.size())));
 }
-
-}  // namespace
 
 std::vector<EnvironmentLevel> parse_environments(std::string_view list) {
   std::vector<EnvironmentLevel> levels;

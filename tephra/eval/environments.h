@@ -3,7 +3,9 @@
 // the prompt and a newline, after which the model writes the solution and its end token.
 #pragma once
 
-#include "tephra/data/environments/environment.h"
+#include <optional>
+
+#include "tephra/data/environments/aggregation.h"
 #include "tephra/eval/score.h"
 
 namespace tephra {
@@ -26,7 +28,15 @@ struct EnvironmentEvalOptions {
   std::vector<int64_t> ks;     // of pass@k
   PromptForm form;             // as in training when left alone
   SolveOptions solve;
+  // Set: tasks have attempts at them in their prompts, some wrong, and each is to be solved.
+  std::optional<AggregationForm> aggregation;
 };
+
+// The different tasks of one level that the options ask for, in their order.
+std::vector<Task> draw_tasks(const EnvironmentLevel& at, const EnvironmentEvalOptions& options);
+
+// What follows the last "Answer:", or all of a text without one.
+std::string given_answer(std::string_view text);
 
 struct EnvironmentScore {
   EnvironmentLevel at;

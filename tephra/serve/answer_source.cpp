@@ -119,7 +119,7 @@ AnswerSource::AnswerSource(Engine& engine, const Tokenizer& tokenizer, ServeMetr
 }
 
 AnswerSource::~AnswerSource() {
-  if (!finished()) {
+  if (!AnswerSource::finished()) {
     for (const uint64_t id : ids_) engine_.cancel(id);
   }
 }

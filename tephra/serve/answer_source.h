@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tephra/base/json.h"
 #include "tephra/infer/engine.h"
 #include "tephra/serve/metrics.h"
 #include "tephra/text/tokenizer.h"
@@ -34,20 +35,29 @@ struct AnswerPiece {
   std::vector<EngineToken> prompt_tokens = {};  // with their logprobs, when asked for
   std::vector<EngineToken> tokens = {};         // likewise
   std::optional<EngineEnd> end = {};            // with the last piece
+  Json report = {};  // fields beside the answers, when they are known only at the end
 };
 
-class AnswerSource {
+// Where the pieces of all answers to one request come from.
+class PieceSource {
+ public:
+  virtual ~PieceSource() = default;
+  virtual bool finished() const = 0;  // the ends of all answers were told
+  // The next piece, of any answer; nothing after so many seconds without.
+  virtual std::optional<AnswerPiece> next(double seconds) = 0;
+};
+
+class AnswerSource : public PieceSource {
  public:
   // Fault::usage when a prompt could never be served; then none of them is.
   AnswerSource(Engine& engine, const Tokenizer& tokenizer, ServeMetrics& metrics, AnswerSpec spec);
-  ~AnswerSource();  // cancels what has not ended
+  ~AnswerSource() override;  // cancels what has not ended
   AnswerSource(const AnswerSource&) = delete;
   AnswerSource& operator=(const AnswerSource&) = delete;
 
   size_t answers() const;
-  bool finished() const;  // the ends of all answers were told
-  // The next piece, of any answer; nothing after so many seconds without.
-  std::optional<AnswerPiece> next(double seconds);
+  bool finished() const override;
+  std::optional<AnswerPiece> next(double seconds) override;
 
  private:
   struct Answer;

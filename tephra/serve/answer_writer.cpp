@@ -35,7 +35,7 @@ std::string server_sent(const Json& event) { return "data: " + event.dump() + "\
 // Waits for the next piece as long as somebody wants it.
 class Reader {
  public:
-  Reader(std::shared_ptr<AnswerSource> source, const HttpClientConnection& client, double seconds)
+  Reader(std::shared_ptr<PieceSource> source, const HttpClientConnection& client, double seconds)
       : source_(std::move(source)), client_(client), until_(steady_seconds() + seconds) {}
 
   bool finished() const { return source_->finished(); }
@@ -51,7 +51,7 @@ class Reader {
   }
 
  private:
-  std::shared_ptr<AnswerSource> source_;
+  std::shared_ptr<PieceSource> source_;
   // Whether anybody still waits, now and then: an answer may keep coming all the time.
   void check() {
     const double now = steady_seconds();
@@ -143,6 +143,10 @@ void AnswerWriter::add_attached(Json& to) const {
   for (const auto& [name, value] : attached_.object()) to[name] = value;
 }
 
+void AnswerWriter::attach_more(const Json& fields) {
+  for (const auto& [name, value] : fields.object()) attached_[name] = value;
+}
+
 void AnswerWriter::finish() const {
   if (on_finish_) on_finish_(first_text());
 }
@@ -169,7 +173,7 @@ std::string AnswerWriter::token_text(int32_t id) const {
 
 std::string new_tool_call_id() { return random_id("call_"); }
 
-HttpResponse answer(std::shared_ptr<AnswerSource> source, std::unique_ptr<AnswerWriter> writer,
+HttpResponse answer(std::shared_ptr<PieceSource> source, std::unique_ptr<AnswerWriter> writer,
                     const CommonRequest& request, const HttpClientConnection& client,
                     double seconds) {
   Reader reader(std::move(source), client, seconds);

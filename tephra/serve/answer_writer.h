@@ -31,6 +31,7 @@ class AnswerWriter {
   // Called with the first answer's text when all are whole, before the client hears of it.
   void on_finish(std::function<void(const std::string&)> call) { on_finish_ = std::move(call); }
   void add_attached(Json& to) const;
+  void attach_more(const Json& fields);  // beside those
   void finish() const;
 
   Json usage() const;
@@ -124,7 +125,7 @@ std::string new_tool_call_id();
 
 // The whole HTTP answer, streamed or not. A client that is gone, or a request that takes longer
 // than `seconds`, cancels the generation.
-HttpResponse answer(std::shared_ptr<AnswerSource> source, std::unique_ptr<AnswerWriter> writer,
+HttpResponse answer(std::shared_ptr<PieceSource> source, std::unique_ptr<AnswerWriter> writer,
                     const CommonRequest& request, const HttpClientConnection& client,
                     double seconds);
 

@@ -12,6 +12,9 @@
 #include "tephra/serve/answer_writer.h"
 #include "tephra/serve/api_error.h"
 #include "tephra/serve/api_fields.h"
+#include "tephra/serve/rsa_request.h"
+#include "tephra/serve/rsa_source.h"
+#include "tephra/text/aggregation.h"
 #include "tephra/text/chat_session.h"
 
 namespace tephra {
@@ -28,6 +31,18 @@ HttpResponse error_response(const ApiError& e) {
   if (e.status() == 429 || e.status() == 503) r.headers.emplace_back("Retry-After", "1");
   if (e.status() == 401) r.headers.emplace_back("WWW-Authenticate", "Bearer");
   return r;
+}
+
+// They tell reasoning, content and tool calls apart.
+const std::vector<std::string> kShownSpecials = {"<think>", "</think>", "<zyphra_tool_call>",
+                                                 "</zyphra_tool_call>"};
+
+Json& last_user_message(Json& messages) {
+  Json::Array& list = messages.array();
+  const auto last = std::find_if(list.rbegin(), list.rend(),
+                                 [](const Json& m) { return m.find("role")->string() == "user"; });
+  if (last == list.rend()) throw ApiError(400, "rsa needs a message of the user", "messages");
+  return *last;
 }
 
 uint64_t fresh_seed() {
@@ -117,7 +132,8 @@ HttpResponse Api::models(const std::string& path) const {
                             {"object", "model"},
                             {"created", created_},
                             {"owned_by", "tephra"},
-                            {"context_length", engine_.room_for(0) - 1}};
+                            {"context_length", engine_.room_for(0) - 1},
+                            {"rsa_tokens", options_.limits.rsa_tokens}};
   if (path == "/v1/models") {
     Json list = Json::Array{};
     list.push_back(std::move(model));
@@ -159,6 +175,12 @@ PromptRoom Api::prompt_room(const ChatRequest& r, const ChatOptions& form,
   const int64_t all = engine_.room_for(0);
   PromptRoom room;
   room.most = all - std::max<int64_t>(1, r.max_tokens.value_or(std::min(kAnswerTokens, all / 4)));
+  if (!r.rsa.is_null()) {  // tails and a trace need more of it
+    const RsaOptions o = read_rsa(r, options_.limits);
+    const int64_t trace = o.trace_tokens > 0 ? o.trace_tokens : std::min(kAnswerTokens, all / 8);
+    const int64_t tail = o.tail_tokens > 0 ? o.tail_tokens : trace / 2;
+    room.most = all - trace - (o.rounds > 0 ? o.candidates * tail : 0);
+  }
   room.text_tokens = [this](std::string_view text) {
     return static_cast<int64_t>(tokenizer_.encode(text).size());
   };
@@ -169,13 +191,40 @@ PromptRoom Api::prompt_room(const ChatRequest& r, const ChatOptions& form,
   return room;
 }
 
-std::shared_ptr<AnswerSource> Api::start(const CommonRequest& r, AnswerSpec spec) {
-  const auto wanted = static_cast<int64_t>(spec.prompts.size()) * r.n;
+void Api::check_queue(int64_t wanted) const {
   const EngineStats now = engine_.stats();
   const int64_t free = std::max<int64_t>(0, options_.engine.sequences - now.running);
   if (now.waiting + wanted > options_.waiting + free) {
     throw ApiError(429, "too many requests are waiting; try again soon", "", "rate_limit_exceeded");
   }
+}
+
+std::shared_ptr<PieceSource> Api::start_rsa(const ChatRequest& r, const Json& messages,
+                                            const ChatOptions& form) {
+  RsaOptions options = read_rsa(r, options_.limits);
+  if (!r.seeded) options.sampling.seed = fresh_seed();
+  options.end_tokens = tokenizer_.eos();
+  options.shown_specials = kShownSpecials;
+  const auto ids = [this, form](const Json& chat) {
+    return prompt_ids(chat_->render(chat, {}, form), AddSpecial::none);
+  };
+  RsaProblem problem{
+      .prompt = ids(messages), .aggregate = [messages, ids](std::span<const std::string> tails) {
+        Json chat = messages;
+        Json& question = last_user_message(chat);
+        question["content"] = aggregation_text(question.find("content")->string(), tails);
+        return ids(chat);
+      }};
+  options = fit_rsa(options, options_.limits, engine_.room_for(0),
+                    prompt_tokens_without_tails(problem, options));
+  check_queue(options.traces);
+  const bool thinking = ChatSession::opens_thinking(chat_->render(messages, {}, form));
+  return std::make_shared<RsaSource>(engine_, tokenizer_, metrics_, std::move(problem), options,
+                                     thinking);
+}
+
+std::shared_ptr<AnswerSource> Api::start(const CommonRequest& r, AnswerSpec spec) {
+  check_queue(static_cast<int64_t>(spec.prompts.size()) * r.n);
   size_t longest = 0;
   for (const auto& prompt : spec.prompts) longest = std::max(longest, prompt.size());
   const int64_t room = engine_.room_for(static_cast<int64_t>(longest));
@@ -238,18 +287,24 @@ HttpResponse Api::chat(const HttpRequest& http, const HttpClientConnection& clie
   chat_options.continue_final_message = r.continue_final_message;
   chat_options.add_generation_prompt = !r.continue_final_message;
   const Json tools = r.tool_choice == ToolChoice::none ? Json() : r.tools;
+  if (!r.rsa.is_null()) (void)read_rsa(r, options_.limits);  // before a memory stores anything
   SourcedChat sourced = with_sources(r, sources_, prompt_room(r, chat_options, tools));
   const std::string prompt = chat_->render(sourced.messages, tools, chat_options);
 
   AnswerSpec spec;
   spec.prompts.push_back(prompt_ids(prompt, AddSpecial::none));
   spec.make_filter = forms_.filter_for(r, ChatSession::opens_thinking(prompt));
-  spec.shown_specials = {"<think>", "</think>", "<zyphra_tool_call>", "</zyphra_tool_call>"};
-  auto source = start(r, std::move(spec));
+  spec.shown_specials = kShownSpecials;
+  std::shared_ptr<PieceSource> source;
+  if (r.rsa.is_null()) {
+    source = start(r, std::move(spec));
+  } else {
+    source = start_rsa(r, sourced.messages, chat_options);
+  }
   const ChatParserOptions parsing{.starts_thinking = ChatSession::opens_thinking(prompt),
                                   .tools = tools};
-  auto writer =
-      std::make_unique<ChatWriter>(r, options_.model_name, tokenizer_, parsing, source->answers());
+  auto writer = std::make_unique<ChatWriter>(r, options_.model_name, tokenizer_, parsing,
+                                             static_cast<size_t>(r.n));
   writer->attach(std::move(sourced.report));
   writer->on_finish(std::move(sourced.remember));
   return answer(std::move(source), std::move(writer), r, client, options_.request_seconds);

@@ -356,7 +356,8 @@ ChatRequest read_chat_request(const Json& json, const Sampling& defaults, const 
                                         "modalities",
                                         "continue_final_message",
                                         "retrieve",
-                                        "memory"};
+                                        "memory",
+                                        "rsa"};
   body.allow(joined({&kCommon, &own, &kWithoutEffect}));
   ChatRequest r;
   read_common(body, defaults, limits, r);
@@ -366,6 +367,7 @@ ChatRequest read_chat_request(const Json& json, const Sampling& defaults, const 
   r.continue_final_message = body.boolean("continue_final_message", false);
   if (const Json* retrieve = body.find("retrieve")) r.retrieve = *retrieve;
   if (const Json* memory = body.find("memory")) r.memory = *memory;
+  if (const Json* rsa = body.find("rsa")) r.rsa = *rsa;
   if (const Json* modalities = body.find("modalities")) {
     require_field(modalities->dump() == R"(["text"])", "modalities", "expected [\"text\"]");
   }

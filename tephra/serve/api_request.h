@@ -19,6 +19,8 @@ struct ApiLimits {
   int64_t choices = 128;  // of one request: prompts times n
   int64_t top_logprobs = 20;
   int64_t stops = 16;
+  int64_t rsa_tokens = int64_t{1} << 20;  // of all traces of a request; 0: no RSA
+  int64_t rsa_rounds = 32;
 };
 
 // What both kinds of completion have.
@@ -52,6 +54,7 @@ struct ChatRequest : CommonRequest {
   Json template_variables = Json::Object{};
   bool continue_final_message = false;
   Json retrieve, memory;  // as sent (retrieval_prompt.h reads them); null: none
+  Json rsa;               // likewise (rsa_request.h)
 };
 
 // `defaults`: what the model's own generation_config.json says.

@@ -83,6 +83,7 @@ void ChatWriter::add_delta(Answer& a, const ChatDelta& delta, Json& told) {
 
 std::vector<Json> ChatWriter::events(const AnswerPiece& piece) {
   count(piece);
+  if (piece.report.is_object()) attach_more(piece.report);
   Answer& a = answers_[piece.answer];
   Json told = Json::Object{};
   add_delta(a, a.parser.add(piece.text), told);
@@ -105,7 +106,12 @@ std::vector<Json> ChatWriter::events(const AnswerPiece& piece) {
   if (!told.object().empty() || !logprobs.is_null()) {
     events.push_back(event(piece.answer, std::move(told), {}, std::move(logprobs)));
   }
-  if (piece.end) events.push_back(event(piece.answer, Json::Object{}, a.finish, {}));
+  if (piece.end) {
+    Json& last = events.emplace_back(event(piece.answer, Json::Object{}, a.finish, {}));
+    if (piece.report.is_object()) {
+      for (const auto& [name, value] : piece.report.object()) last[name] = value;
+    }
+  }
   return events;
 }
 

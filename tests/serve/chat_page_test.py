@@ -55,6 +55,7 @@ class Scripted:
 
     def __init__(self, page, policy):
         self.script, self.bodies, self.keys, self.left = [], [], [], threading.Event()
+        self.indexes, self.memories, self.rsa = [], None, 0  # None: this server keeps no memories
         scripted = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -65,12 +66,20 @@ class Scripted:
 
             def do_GET(self):
                 if self.path == "/v1/models":
-                    body = json.dumps({"data": [{"id": "scripted-8B", "context_length": 4096}]}).encode()
-                    self.send(200, "application/json", body)
+                    self.json({"data": [{"id": "scripted-8B", "context_length": 4096,
+                                         "rsa_tokens": scripted.rsa}]})
+                elif self.path == "/v1/indexes":
+                    self.json({"data": [{"id": name} for name in scripted.indexes]})
+                elif self.path == "/v1/memories":
+                    self.json({"enabled": scripted.memories is not None,
+                               "data": [{"id": name} for name in scripted.memories or []]})
                 elif self.path == "/":
                     self.send(200, "text/html; charset=utf-8", page, [("Content-Security-Policy", policy)])
                 else:
                     self.send(404, "text/plain", b"")
+
+            def json(self, value):
+                self.send(200, "application/json", json.dumps(value).encode())
 
             def send(self, status, kind, body, headers=()):
                 self.send_response(status)
@@ -132,6 +141,26 @@ def says(content, thoughts="", finish="stop", step=7):
     return act
 
 
+RETRIEVAL = {"index": "handbook", "question": "How?", "tokens": 40, "passages": [
+    {"document": "ash.md", "text": "Ash keeps for a year.", "score": 0.9},
+    {"document": "<b>rain.md</b>", "text": "Rain turns ash to mud.", "score": 0.5}]}
+MEMORY = {"name": "talks", "found": 5, "used": 3, "tokens": 30, "chain": [],
+          "explanation": ["turns of 2024-05-03", "said by user"]}
+RSA = {"n": 16, "c": 4, "rounds": 2, "beta": 64, "tau": 32, "answer": "42",
+       "votes": [{"answer": "42", "traces": 11}, {"answer": "<i>41</i>", "traces": 4}]}
+
+
+def says_from_sources(handler, _):
+    handler.begin()
+    handler.event({"role": "assistant", "content": ""}, retrieval=RETRIEVAL, memory=MEMORY)
+    for attempt in range(1, 17):
+        handler.event({"reasoning_content": f"Round 0, attempt {attempt}: 42 (60 tokens)\n"})
+    time.sleep(0.3)
+    handler.event({"content": "It is 42."})
+    handler.event({}, "stop", rsa=RSA)
+    handler.wfile.write(b"data: [DONE]\n\n")
+
+
 def never_ends(handler, _):
     handler.begin()
     while True:
@@ -182,6 +211,7 @@ class Page(unittest.TestCase):
         cls.scratch.cleanup()
 
     def setUp(self):
+        self.scripted.indexes, self.scripted.memories, self.scripted.rsa = [], None, 0
         self.browser.screen(1200, 800)
         self.open(self.scripted.url)
         self.run_script("localStorage.clear()")
@@ -362,6 +392,75 @@ class Page(unittest.TestCase):
         self.ask("Again", says("Yes."))
         self.finished()
         self.assertEqual(set(self.scripted.bodies[-1]), {"messages", "stream", "stream_options"})
+
+    def choose(self, name, value):
+        self.run_script(f"document.querySelector('#set-{name}').value = {json.dumps(value)}")
+
+    def hidden(self, name):
+        return self.run_script(f"document.querySelector('#set-{name}').closest('label').hidden")
+
+    def test_shows_only_what_the_server_offers(self):
+        self.browser.click("#settings")
+        for name in ("rsa", "index", "memory"):
+            self.assertTrue(self.hidden(name), name)
+        self.run_script("document.querySelector('#panel button[value=ok]').click()")
+        # One that comes later is there when the settings are opened again.
+        self.scripted.indexes = ["handbook"]
+        self.browser.click("#settings")
+        self.browser.wait("!document.querySelector('#set-index').closest('label').hidden")
+        self.assertTrue(self.hidden("memory"))
+        self.run_script("document.querySelector('#panel button[value=ok]').click()")
+        self.no_complaints()
+
+    def test_answers_from_documents_memory_and_many_attempts(self):
+        self.scripted.indexes, self.scripted.memories, self.scripted.rsa = ["handbook", "x"], ["talks"], 1 << 20
+        self.open(self.scripted.url)
+        self.browser.wait("offered.indexes.length === 2 && offered.memory")
+        self.browser.click("#settings")
+        for name in ("rsa", "index", "memory"):
+            self.assertFalse(self.hidden(name), name)
+        self.choose("rsa", "16")
+        self.choose("index", "handbook")
+        self.choose("memory", "talks")
+        self.shoot("desktop-sources-settings")
+        self.run_script("document.querySelector('#panel button[value=ok]').click()")
+        self.browser.wait("!document.querySelector('#panel').open")
+        self.ask("How?", says_from_sources, says("Yes."), says("Again."))
+        self.browser.wait(f"{LAST} && {LAST}.querySelector('summary')?.innerText.includes('Round 0, attempt 16')")
+        self.finished()
+        body = self.scripted.bodies[-1]
+        self.assertEqual((body["rsa"], body["retrieve"], body["memory"]),
+                         ({"n": 16}, {"index": "handbook"}, "talks"))
+        titles = self.run_script(f"[...{LAST}.querySelectorAll('.used summary')].map(e => e.innerText)")
+        self.assertEqual(titles, ["2 passages of handbook", "Memory: 3 of 5 turns found were used",
+                                  "11 of 16 attempts agree, after 2 rounds of aggregation"])
+        self.run_script(f"{LAST}.querySelectorAll('.used').forEach(e => e.open = true)")
+        used = self.run_script(f"[...{LAST}.querySelectorAll('.used li')].map(e => e.textContent)")
+        self.assertEqual(used[0], "ash.md\nAsh keeps for a year.")
+        self.assertEqual(used[1], "<b>rain.md</b>\nRain turns ash to mud.")
+        self.assertEqual(used[3], "said by user")
+        self.assertEqual(used[5], "<i>41</i>  4 attempts")
+        self.shoot("desktop-sources")
+        self.browser.screen(390, 780, phone=True, dark=True)
+        self.assertLessEqual(self.run_script("document.documentElement.scrollWidth"), 390)
+        self.shoot("phone-sources-dark")
+        self.browser.screen(1200, 800)
+        # The memory of the conversation itself, and an index that is gone, which is not asked for.
+        self.scripted.indexes = ["x"]
+        self.browser.click("#settings")
+        self.browser.wait("offered.indexes.length === 1")
+        self.choose("memory", "*")
+        self.run_script("document.querySelector('#panel button[value=ok]').click()")
+        self.browser.wait("!document.querySelector('#panel').open")
+        self.ask("And now?", )
+        self.finished()
+        body = self.scripted.bodies[-1]
+        self.assertRegex(body["memory"], r"^chat-[a-z0-9]{1,40}$")
+        self.assertNotIn("retrieve", body)
+        self.no_complaints()
+        # What an answer was made from is kept with it.
+        self.open(self.scripted.url)
+        self.assertEqual(self.run_script("document.querySelectorAll('.used').length"), 3)
 
     def test_keeps_conversations(self):
         self.ask("First talk", says("One."))

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// tephra rsa: problems solved by Markovian RSA, and how often it is right.
+#include "tephra/base/clock.h"
+#include "tephra/base/error.h"
+#include "tephra/base/files.h"
+#include "tephra/base/log.h"
+#include "tephra/base/progress.h"
+#include "tephra/base/signals.h"
+#include "tephra/base/text.h"
+#include "tephra/cli/command.h"
+#include "tephra/cli/output.h"
+#include "tephra/cli/rsa_progress.h"
+#include "tephra/eval/rsa_tree.h"
+#include "tephra/text/chat_session.h"
+
+namespace tephra {
+namespace {
+
+struct Options {
+  std::string model;
+  std::optional<std::string> prompt, prompt_file, questions, environments, out;
+  std::string answer;
+  int64_t n = 16, c = 4, rounds = 2, beta = 0, tau = 0;
+  double temperature = 1, top_p = 1;
+  int64_t seed = 0;
+  std::vector<std::string> stop;
+  std::string match = "numeric";
+  double tolerance = 1e-6;
+  std::optional<std::string> prompt_template;
+  bool chat = false, no_think = false;
+  int64_t samples = 100;
+  std::string split = "held_out";
+  int64_t sequences = 64;
+  std::string kv_memory = "4GiB";
+  std::string dtype = "f32", device = "cpu";
+  bool json = false;
+};
+
+void describe_inputs(Flags& flags, Options& o) {
+  flags.add("--model DIR", o.model, "model folder with a tokenizer.json").required();
+  flags.add("--prompt TEXT", o.prompt, "the problem");
+  flags.add("--prompt-file FILE", o.prompt_file, "the problem, from a file");
+  flags.add("--answer TEXT", o.answer, "of --prompt: the right answer, to be compared with");
+  flags.add("--questions FILE", o.questions,
+            "many problems: JSONL, a line each: {\"question\" or \"prompt\", \"answer\"}");
+  flags.add("--environments LIST", o.environments,
+            "built-in tasks by kind and level: addition:1-3,sorting:2");
+  flags.add("--samples", o.samples, "of --environments: tasks of each kind and level")
+      .range(1, 1e9);
+  flags.add("--split", o.split, "of --environments: held_out tasks are in no training data")
+      .choices({"held_out", "train"});
+  flags
+      .add("--match", o.match,
+           "how answers are found and compared: numeric or exact, as `tephra eval` does")
+      .choices({"numeric", "exact"});
+  flags.add("--tolerance", o.tolerance, "relative, of numbers that are not integers").range(0, 1e9);
+  flags.add("--template TEXT", o.prompt_template,
+            "how a problem becomes a prompt: a text with {question} in it; without it a newline "
+            "follows the problem");
+  flags.add("--chat", o.chat,
+            "put problems as a user's message through the model's chat template; reasoning does "
+            "not vote");
+  flags.add("--no-think", o.no_think, "of --chat: ask the template for answers without reasoning");
+}
+
+void describe(Flags& flags, Options& o) {
+  describe_inputs(flags, o);
+  flags.add("--n", o.n, "N: traces of each round").range(1, 4096);
+  flags.add("--c", o.c, "C: tails in a prompt of the later rounds; 1 goes on after its own tail")
+      .range(1, 64);
+  flags.add("--rounds", o.rounds, "T: rounds after the first; 0 is parallel sampling")
+      .range(0, 1000);
+  flags.add("--beta", o.beta, "tokens of a trace, at most; 0: 16384, or what the context allows")
+      .range(0, 1e9);
+  flags.add("--tau", o.tau, "tokens of a tail; 0: 4096, or half of beta where that is less")
+      .range(0, 1e9);
+  flags.add("--temperature", o.temperature, "of the draws of tokens");
+  flags.add("--top-p", o.top_p, "keep the likeliest tokens up to this share of the mass");
+  flags.add("--seed", o.seed, "the same seed gives the same tree").range(0, 9e18);
+  flags.add("--stop STR", o.stop, "end a trace before this text. May be repeated");
+  flags.add("--out DIR", o.out, "write tree.json and tree.html: every trace and what came of it");
+  flags.add("--sequences", o.sequences, "traces side by side; changes the speed, never a result")
+      .range(1, 4096);
+  flags.add("--kv-memory SIZE", o.kv_memory, "memory for keys and values of all traces");
+  flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
+  flags.add("--device", o.device, "the engine runs on the CPU so far").choices({"cpu"});
+  flags.add("--json", o.json, "one JSON document on stdout");
+  flags.example("tephra rsa --model DIR --chat --prompt 'How many primes are below 1000?'");
+  flags.example("tephra rsa --model DIR --chat --prompt-file problem.txt --beta 16384 --out tree");
+  flags.example("tephra rsa --model DIR --questions q.jsonl --n 16 --c 4 --rounds 2 --out run");
+  flags.example("tephra rsa --model DIR --environments addition:3 --samples 50 --beta 96 --json");
+  flags.example("tephra rsa --model DIR --questions q.jsonl --n 48 --rounds 0   # voting alone");
+}
+
+void check_options(const Options& o) {
+  const int inputs = int(o.prompt.has_value()) + int(o.prompt_file.has_value()) +
+                     int(o.questions.has_value()) + int(o.environments.has_value());
+  require(inputs == 1,
+          "expected one of --prompt, --prompt-file, --questions and --environments, got {}",
+          inputs == 0 ? "none" : "several");
+  require(o.answer.empty() || o.prompt || o.prompt_file,
+          "--answer is for --prompt and --prompt-file; question files have their own");
+  require(o.chat || !o.no_think, "--no-think is for --chat, which is not given");
+}
+
+// Reasoning and special tokens are no part of an answer.
+std::string content_of(std::string_view text, bool thinking) {
+  return ChatParser::parse(text, {.starts_thinking = thinking}).content;
+}
+
+RsaForm make_form(const Options& o, const Tokenizer& tokenizer) {
+  RsaForm form{.tokenizer = &tokenizer, .prompt = {}, .said = {}};
+  form.match = o.match == "exact" ? Match::exact : Match::numeric;
+  form.tolerance = o.tolerance;
+  if (o.prompt_template) form.prompt.render = prompt_template(*o.prompt_template);
+  if (!o.chat) return form;
+  const auto chat = std::make_shared<const ChatTemplate>(ChatTemplate::load(o.model));
+  ChatOptions options;
+  if (o.no_think) options.enable_thinking = false;
+  const auto message = form.prompt.render;
+  form.prompt.render = [chat, options, message](const std::string& question) {
+    Json turn = Json::Object{{"role", "user"}, {"content", message ? message(question) : question}};
+    return chat->render(Json::Array{turn}, {}, options);
+  };
+  form.prompt.special = AddSpecial::none;
+  const bool thinking = ChatSession::opens_thinking(form.prompt.render("?"));
+  form.said = [thinking](std::string_view text) { return content_of(text, thinking); };
+  return form;
+}
+
+std::vector<RsaQuestion> read_problems(const Options& o, const RsaForm& form) {
+  if (o.questions) {
+    const std::vector<Question> questions = read_questions(*o.questions, form.match);
+    return rsa_questions(questions, form);
+  }
+  if (o.environments) {
+    EnvironmentEvalOptions options;
+    options.levels = parse_environments(*o.environments);
+    options.tasks = o.samples;
+    options.seed = static_cast<uint64_t>(o.seed);
+    options.split = o.split == "train" ? Split::train : Split::held_out;
+    return rsa_tasks(options, form);
+  }
+  const std::string text = o.prompt ? *o.prompt : std::string(trim(read_file(*o.prompt_file)));
+  require(!trim(text).empty(), "the problem is empty");
+  return {rsa_question(text, o.answer, form)};
+}
+
+RsaOptions rsa_options(const Options& o, const Tokenizer& tokenizer) {
+  RsaOptions r;
+  r.traces = o.n;
+  r.candidates = o.c;
+  r.rounds = o.rounds;
+  r.trace_tokens = o.beta;
+  r.tail_tokens = o.tau;
+  r.sampling.temperature = o.temperature;
+  r.sampling.top_p = o.top_p;
+  r.sampling.seed = static_cast<uint64_t>(o.seed);
+  r.stop = o.stop;
+  r.end_tokens = tokenizer.eos();
+  r.shown_specials = {"<think>", "</think>"};
+  return r;
+}
+
+RsaOptions fitted_to(const RsaOptions& options, const std::vector<RsaQuestion>& questions,
+                     const Engine& engine) {
+  int64_t longest = 0;
+  for (const RsaQuestion& q : questions) {
+    longest = std::max(longest, prompt_tokens_without_tails(q.problem, options));
+  }
+  RsaOptions r = fitted(options, engine.room_for(0), longest);
+  check_rsa(r);
+  return r;
+}
+
+// What was asked, and what has come of it; after Ctrl-C of the questions that were finished.
+struct Finished {
+  std::vector<RsaQuestion> questions;
+  std::vector<RsaOutcome> outcomes;
+  double seconds = 0;
+};
+
+Finished solve(Rsa& rsa, const RsaOptions& options, const std::vector<RsaQuestion>& questions) {
+  Finished all;
+  const double begin = steady_seconds();
+  {
+    RsaProgress progress(static_cast<int64_t>(questions.size()), options);
+    while (!rsa.finished() && !interrupted()) {
+      if (const auto ended = rsa.next(0.1)) progress.ended(*ended, rsa.new_tokens());
+      progress.show(rsa.new_tokens());
+    }
+  }
+  all.seconds = steady_seconds() - begin;
+  for (size_t i = 0; i < questions.size(); ++i) {
+    if (!rsa.finished(i)) continue;
+    all.questions.push_back(questions[i]);
+    all.outcomes.push_back(rsa_outcome(questions[i], rsa.tree(i)));
+  }
+  return all;
+}
+
+void write_tree(const Path& folder, const RsaReport& report) {
+  const Json tree = rsa_tree_json(report);
+  write_file(folder / "tree.json", tree.dump(1) + "\n");
+  write_file(folder / "tree.html", rsa_tree_page(tree));
+  log_info("{}: tree.json, and tree.html for a browser", folder.string());
+}
+
+void print_one(const RsaQuestion& question, const RsaOutcome& outcome) {
+  print("{}\n", trim(outcome.tree.rounds.back()[outcome.chosen()].text));
+  std::fputs(rsa_vote_table(question, outcome).c_str(), stdout);
+  if (!question.right) return;
+  const RsaRound& last = outcome.rounds.back();
+  print("\nmean {:.1f} %, majority {}; of the first traces {:.1f} % are right", 100 * last.mean,
+        last.majority_right ? "right" : "wrong", 100 * outcome.rounds.front().mean);
+}
+
+void print_results(const Options& o, const RsaReport& report) {
+  if (o.json) {
+    print_json(rsa_summary_json(report));
+  } else if (o.prompt || o.prompt_file) {
+    print_one(report.questions[0], report.outcomes[0]);
+  } else {
+    std::fputs(rsa_score_table(summarize_rsa(report.outcomes)).c_str(), stdout);
+  }
+  RsaTokens tokens;
+  for (const RsaOutcome& each : report.outcomes) tokens += tokens_of(each.tree);
+  log_info("{} tokens generated in {}; prompts of {} tokens, {} of them found in the cache",
+           human_count(tokens.generated), human_seconds(report.seconds), human_count(tokens.prompt),
+           human_count(tokens.cached));
+}
+
+int run(const Options& o) {
+  check_options(o);
+  require_folder(o.model, "a model folder");
+  const auto kv_memory = parse_bytes(o.kv_memory);
+  require(kv_memory && *kv_memory > 0, "--kv-memory: expected a size such as 4GiB, got '{}'",
+          o.kv_memory);
+  if (o.out) make_writable_folder(*o.out);
+  const Tokenizer tokenizer = Tokenizer::load(o.model);
+  const std::vector<RsaQuestion> questions = read_problems(o, make_form(o, tokenizer));
+  RsaOptions options = rsa_options(o, tokenizer);
+  const auto model = load_model(
+      o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device), .mapped = true});
+  install_signal_handlers();
+  Engine engine(*model, {.kv_memory = *kv_memory, .sequences = o.sequences, .throughput = true});
+  options = fitted_to(options, questions, engine);
+  std::vector<RsaProblem> problems;
+  for (const RsaQuestion& q : questions) problems.push_back(q.problem);
+  log_info("{} {}: {} traces of at most {} tokens, then {} rounds with {} tails of {} tokens",
+           questions.size(), questions.size() == 1 ? "problem" : "problems", options.traces,
+           options.trace_tokens, options.rounds, options.candidates, options.tail_tokens);
+  Rsa rsa(engine, tokenizer, std::move(problems), options, o.sequences);
+  const Finished done = solve(rsa, options, questions);
+  const RsaReport report{.model = o.model,
+                         .options = options,
+                         .questions = done.questions,
+                         .outcomes = done.outcomes,
+                         .seconds = done.seconds};
+  if (o.out && !done.outcomes.empty()) write_tree(*o.out, report);
+  if (interrupted()) {
+    throw Error(Fault::interrupted, format("interrupted; {} of {} problems were finished",
+                                           done.outcomes.size(), questions.size()));
+  }
+  print_results(o, report);
+  return 0;
+}
+
+}  // namespace
+
+Command rsa_command() {
+  return command<Options>("rsa", "solve problems by Markovian RSA: many traces, aggregated",
+                          describe, run);
+}
+
+}  // namespace tephra

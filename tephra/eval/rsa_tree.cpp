@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/eval/rsa_tree.h"
+
+#include "tephra/base/table.h"
+#include "tephra/base/text.h"
+
+namespace tephra {
+
+extern const std::string_view kRsaTree;  // rsa_tree.html
+
+namespace {
+
+constexpr size_t kShownQuestions = 100;
+
+Json options_json(const RsaOptions& o) {
+  return Json::Object{{"n", o.traces},
+                      {"c", o.candidates},
+                      {"rounds", o.rounds},
+                      {"beta", o.trace_tokens},
+                      {"tau", o.tail_tokens},
+                      {"temperature", o.sampling.temperature},
+                      {"top_p", o.sampling.top_p},
+                      {"seed", static_cast<int64_t>(o.sampling.seed)}};
+}
+
+Json trace_json(const RsaTrace& t, const RsaRound& round, size_t i) {
+  Json parents = Json::Array{};
+  for (const int64_t p : t.parents) parents.push_back(p);
+  Json json = Json::Object{{"parents", std::move(parents)},
+                           {"answer", round.answers[i]},
+                           {"end", to_text(t.end)},
+                           {"prompt_tokens", t.usage.prompt_tokens},
+                           {"cached_tokens", t.usage.cached_tokens},
+                           {"new_tokens", t.usage.new_tokens},
+                           {"text", t.text},
+                           {"tail", t.tail}};
+  if (!round.right.empty()) json["right"] = static_cast<bool>(round.right[i]);
+  if (t.rested) json["rested"] = true;
+  return json;
+}
+
+Json votes_json(const RsaRound& round) {
+  Json votes = Json::Array{};
+  for (const Vote& v : round.votes) {
+    Json traces = Json::Array{};
+    for (const size_t i : v.voters) traces.push_back(static_cast<int64_t>(i));
+    Json one = Json::Object{{"answer", v.answer}, {"traces", std::move(traces)}};
+    if (!round.right.empty()) one["right"] = static_cast<bool>(round.right[v.voters[0]]);
+    votes.push_back(std::move(one));
+  }
+  return votes;
+}
+
+Json round_json(const RsaRound& round, std::span<const RsaTrace> traces, bool whole) {
+  Json json = Json::Object{{"tokens", to_json(round.tokens)}, {"votes", votes_json(round)}};
+  if (!round.right.empty()) {
+    json["mean"] = round.mean;
+    json["majority_right"] = round.majority_right;
+  }
+  if (!whole) return json;
+  Json list = Json::Array{};
+  for (size_t i = 0; i < traces.size(); ++i) list.push_back(trace_json(traces[i], round, i));
+  json["traces"] = std::move(list);
+  return json;
+}
+
+Json question_json(const RsaQuestion& q, const RsaOutcome& o, bool whole) {
+  const size_t chosen = o.chosen();
+  Json json = Json::Object{{"id", q.id}, {"question", q.text}};
+  if (!q.answer.empty()) json["answer"] = q.answer;
+  json["chosen"] = Json::Object{{"trace", static_cast<int64_t>(chosen)},
+                                {"answer", o.rounds.back().answers[chosen]},
+                                {"text", o.tree.rounds.back()[chosen].text}};
+  Json rounds = Json::Array{};
+  for (size_t r = 0; r < o.rounds.size(); ++r) {
+    rounds.push_back(round_json(o.rounds[r], o.tree.rounds[r], whole));
+  }
+  json["rounds"] = std::move(rounds);
+  return json;
+}
+
+Json report_json(const RsaReport& report, bool whole) {
+  Json json = Json::Object{{"format", "tephra-rsa-tree"},
+                           {"version", 1},
+                           {"model", report.model},
+                           {"options", options_json(report.options)},
+                           {"seconds", report.seconds}};
+  RsaTokens tokens;
+  bool known = !report.outcomes.empty();
+  Json questions = Json::Array{};
+  for (size_t i = 0; i < report.outcomes.size(); ++i) {
+    tokens += tokens_of(report.outcomes[i].tree);
+    known = known && report.questions[i].right;
+    questions.push_back(question_json(report.questions[i], report.outcomes[i], whole));
+  }
+  json["tokens"] = to_json(tokens);
+  if (known) json["score"] = to_json(summarize_rsa(report.outcomes));
+  json["questions"] = std::move(questions);
+  return json;
+}
+
+Json interval_json(const Interval& i) { return Json::Array{i.low, i.high}; }
+
+std::string rsa_percent(double share) { return format("{:.1f} %", 100 * share); }
+
+std::string rsa_range(const Interval& i) {
+  return format("{:.1f} to {:.1f} %", 100 * i.low, 100 * i.high);
+}
+
+}  // namespace
+
+Json to_json(const RsaTokens& t) {
+  return Json::Object{{"prompt", t.prompt}, {"cached", t.cached}, {"generated", t.generated}};
+}
+
+Json to_json(const RsaScore& s) {
+  Json json = Json::Object{{"questions", s.questions},
+                           {"single", s.single},
+                           {"single_interval", interval_json(s.single_interval)},
+                           {"mean", s.mean.back()},
+                           {"mean_interval", interval_json(s.mean_interval)},
+                           {"majority", s.majority.back()},
+                           {"majority_interval", interval_json(s.majority_interval)}};
+  Json rounds = Json::Array{};
+  for (size_t r = 0; r < s.mean.size(); ++r) {
+    rounds.push_back(Json::Object{
+        {"mean", s.mean[r]}, {"majority", s.majority[r]}, {"tokens", to_json(s.tokens[r])}});
+  }
+  json["rounds"] = std::move(rounds);
+  return json;
+}
+
+Json rsa_tree_json(const RsaReport& report) { return report_json(report, true); }
+Json rsa_summary_json(const RsaReport& report) { return report_json(report, false); }
+
+std::string rsa_tree_page(const Json& tree) {
+  Json shown = tree;
+  Json::Array& questions = shown["questions"].array();
+  shown["all_questions"] = static_cast<int64_t>(questions.size());
+  if (questions.size() > kShownQuestions) questions.resize(kShownQuestions);
+  std::string page;
+  constexpr std::string_view kMark = "@TREE@";
+  const size_t at = kRsaTree.find(kMark);
+  page += kRsaTree.substr(0, at);
+  // Within a script element no text may open or close another one.
+  for (const char c : shown.dump()) {
+    if (c == '<') {
+      page += "\\u003c";
+    } else {
+      page += c;
+    }
+  }
+  page += kRsaTree.substr(at + kMark.size());
+  return page;
+}
+
+std::string rsa_score_table(const RsaScore& s) {
+  using Align = TextTable::Align;
+  TextTable table({Align::left, Align::right, Align::left, Align::right});
+  table.add({"answer by", "accuracy", "95 % interval", "tokens generated, per question"});
+  int64_t generated = s.tokens[0].generated;
+  const auto per_question = [&] {
+    return format("{:.0f}", static_cast<double>(generated) / static_cast<double>(s.questions));
+  };
+  table.add({"a single trace", rsa_percent(s.single), rsa_range(s.single_interval), "its own"});
+  table.add({"majority of the first round", rsa_percent(s.majority_of_first),
+             rsa_range(s.first_interval), per_question()});
+  for (size_t r = 1; r < s.mean.size(); ++r) {
+    generated += s.tokens[r].generated;
+    table.add({format("mean of round {}", r), rsa_percent(s.mean[r]),
+               rsa_range(wilson(s.mean[r], s.questions)), per_question()});
+    table.add({format("majority of round {}", r), rsa_percent(s.majority[r]),
+               rsa_range(wilson(s.majority[r], s.questions)), per_question()});
+  }
+  return table.text();
+}
+
+std::string rsa_vote_table(const RsaQuestion& question, const RsaOutcome& outcome) {
+  using Align = TextTable::Align;
+  const RsaRound& last = outcome.rounds.back();
+  constexpr size_t kMost = 8;
+  TextTable table({Align::left, Align::right, Align::right, Align::left});
+  table.add({"answer", "traces", "share", question.right ? "right" : ""});
+  for (size_t i = 0; i < std::min(kMost, last.votes.size()); ++i) {
+    const Vote& v = last.votes[i];
+    const double share =
+        static_cast<double>(v.voters.size()) / static_cast<double>(last.answers.size());
+    table.add({clipped(v.answer, 48), format("{}", v.voters.size()), rsa_percent(share),
+               !question.right           ? ""
+               : last.right[v.voters[0]] ? "yes"
+                                         : "no"});
+  }
+  if (last.votes.size() > kMost) {
+    table.add({format("and {} more", last.votes.size() - kMost), "", "", ""});
+  }
+  return table.text();
+}
+
+}  // namespace tephra

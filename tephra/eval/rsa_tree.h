@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// A finished Markovian RSA as a JSON document and as one HTML page that needs nothing else.
+// docs/rsa.md describes the document.
+#pragma once
+
+#include "tephra/base/json.h"
+#include "tephra/eval/rsa_questions.h"
+
+namespace tephra {
+
+struct RsaReport {
+  std::string model;
+  RsaOptions options;
+  std::span<const RsaQuestion> questions;
+  std::span<const RsaOutcome> outcomes;  // of as many questions, from the first on
+  double seconds = 0;
+};
+
+// Every trace: its parents, text, tail, answer and tokens.
+Json rsa_tree_json(const RsaReport& report);
+// The same without the traces, for a result that is read at once.
+Json rsa_summary_json(const RsaReport& report);
+// `tree` as rsa_tree_json made it; of many questions the page shows the first ones.
+std::string rsa_tree_page(const Json& tree);
+
+Json to_json(const RsaTokens& tokens);
+Json to_json(const RsaScore& score);
+// One row each for a single trace, voting over the first round, and each later round.
+std::string rsa_score_table(const RsaScore& score);
+std::string rsa_vote_table(const RsaQuestion& question, const RsaOutcome& outcome);
+
+}  // namespace tephra

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/serve/rsa_request.h"
+
+#include <algorithm>
+
+#include "tephra/serve/api_error.h"
+#include "tephra/serve/api_fields.h"
+
+namespace tephra {
+namespace {
+
+constexpr int64_t kMostTraceTokens = 1 << 30;
+
+void refuse_with_rsa(const ChatRequest& r) {
+  require_field(r.n == 1, "n",
+                "one answer is made of all traces; leave n out, rsa.n is their number");
+  require_field(r.tools.is_null() || r.tool_choice == ToolChoice::none, "tools",
+                "cannot be called by traces that are aggregated; leave rsa or tools out");
+  require_field(r.form == OutputForm::text, "response_format", "is not for requests with rsa");
+  require_field(r.top_logprobs < 0, "logprobs", "are not told of requests with rsa");
+  require_field(!r.continue_final_message, "continue_final_message",
+                "is not for requests with rsa");
+  require_field(!r.ignore_eos, "ignore_eos", "is not for requests with rsa");
+}
+
+int64_t all_traces(const RsaOptions& o) { return o.traces * (o.rounds + 1); }
+
+}  // namespace
+
+RsaOptions read_rsa(const ChatRequest& r, const ApiLimits& limits) {
+  if (limits.rsa_tokens == 0) throw ApiError(400, "this server does no RSA", "rsa");
+  const ApiFields fields(r.rsa, "rsa");
+  fields.allow({"n", "c", "rounds", "beta", "tau"});
+  refuse_with_rsa(r);
+  RsaOptions o;
+  o.traces = fields.integer("n", o.traces, 1, limits.choices);
+  o.candidates = fields.integer("c", std::min(o.candidates, o.traces), 1, o.traces);
+  o.rounds = fields.integer("rounds", o.rounds, 0, limits.rsa_rounds);
+  const int64_t most = r.max_tokens.value_or(kMostTraceTokens);
+  require_field(most >= 1, "max_tokens", "expected 1 or more tokens for a trace");
+  o.trace_tokens = fields.integer("beta", r.max_tokens.value_or(0), r.max_tokens ? 1 : 0, most);
+  const int64_t longest = o.trace_tokens > 0 ? o.trace_tokens : kMostTraceTokens;
+  o.tail_tokens = fields.integer("tau", 0, 0, longest);
+  require_field(all_traces(o) * std::max<int64_t>(1, o.trace_tokens) <= limits.rsa_tokens, "rsa",
+                "{} traces of {} tokens are more than the {} tokens that this server allows in all",
+                all_traces(o), std::max<int64_t>(1, o.trace_tokens), limits.rsa_tokens);
+  o.sampling = r.sampling;
+  require_field(o.traces == 1 || o.sampling.temperature > 0, "temperature",
+                "at 0 all traces would be the same");
+  o.stop = r.stop;
+  return o;
+}
+
+RsaOptions fit_rsa(RsaOptions o, const ApiLimits& limits, int64_t room, int64_t prompt) {
+  const bool chosen = o.trace_tokens > 0;
+  RsaOptions f = fitted(o, room, prompt);
+  if (!chosen) {
+    f.trace_tokens =
+        std::max<int64_t>(1, std::min(f.trace_tokens, limits.rsa_tokens / all_traces(f)));
+    if (o.tail_tokens == 0) f.tail_tokens = std::min(f.tail_tokens, (f.trace_tokens + 1) / 2);
+  }
+  const int64_t tails = f.rounds > 0 ? f.candidates * f.tail_tokens : 0;
+  if (f.tail_tokens > f.trace_tokens || prompt + tails + f.trace_tokens > room) {
+    throw ApiError(
+        400,
+        format("a prompt of {} tokens with {} tails of {} and a trace of {} do not fit "
+               "this server's {}; ask for a smaller beta or tau",
+               prompt, f.rounds > 0 ? f.candidates : 0, f.tail_tokens, f.trace_tokens, room),
+        "rsa", "context_length_exceeded");
+  }
+  return f;
+}
+
+}  // namespace tephra

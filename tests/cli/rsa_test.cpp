@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tephra rsa` from the command line.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tephra/base/files.h"
+#include "tephra/base/json.h"
+#include "tests/support/program.h"
+#include "tests/support/scratch.h"
+
+namespace tephra {
+namespace {
+
+class RsaCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string config = std::string(TEPHRA_SOURCE_DIR) + "/tests/eval/config.json";
+    const Ran made = Program{.path = TEPHRA_BINARY}(
+        {"checkpoint", "random", "--quiet", "--config", config, "--out", at("model")});
+    ASSERT_EQ(made.code, 0) << made.err;
+    std::filesystem::copy_file(Path(TEPHRA_GOLDEN_DIR) / "tokenizer-byte-level/tokenizer.json",
+                               scratch_ / "model/tokenizer.json");
+    std::filesystem::copy_file(Path(TEPHRA_GOLDEN_DIR) / "chat/zaya1.jinja",
+                               scratch_ / "model/chat_template.jinja");
+  }
+
+  std::string at(const std::string& name) const { return (scratch_ / name).string(); }
+  Ran rsa(std::vector<std::string> more) const {
+    std::vector<std::string> words = {"rsa", "--model", at("model"), "--kv-memory", "32MiB"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Program{.path = TEPHRA_BINARY}(words);
+  }
+  void expect_refused(const std::vector<std::string>& words, int code,
+                      const std::string& says) const {
+    const Ran ran = rsa(words);
+    EXPECT_EQ(ran.code, code) << ran.err;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_NE(ran.err.find(says), std::string::npos) << ran.err;
+  }
+
+  Scratch scratch_;
+};
+
+const std::vector<std::string> kFew = {"--n",    "3",  "--c",   "2", "--rounds", "1",
+                                       "--beta", "16", "--tau", "8", "--seed",   "5"};
+
+std::vector<std::string> with_few(std::vector<std::string> words) {
+  words.insert(words.end(), kFew.begin(), kFew.end());
+  return words;
+}
+
+TEST_F(RsaCommand, SolvesAProblemAndSavesItsTree) {
+  const Ran ran =
+      rsa(with_few({"--prompt", "What is 2 + 2?", "--answer", "4", "--out", at("tree")}));
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_NE(ran.out.find("answer"), std::string::npos);
+  EXPECT_NE(ran.out.find("mean "), std::string::npos) << ran.out;
+  EXPECT_NE(ran.err.find("round 0 of 1: 3 traces, "), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("tokens/s"), std::string::npos) << ran.err;
+  const Json tree = Json::parse(read_file(scratch_ / "tree/tree.json"), "tree.json");
+  EXPECT_EQ(tree.find("questions")->array()[0].find("rounds")->array().size(), 2u);
+  EXPECT_EQ(read_file(scratch_ / "tree/tree.html").find("<!doctype html>"), 0u);
+
+  // The same seed, the same tree; another number of threads or traces side by side changes nothing.
+  const auto again = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words =
+        with_few({"--prompt", "What is 2 + 2?", "--answer", "4", "--quiet", "--json"});
+    words.insert(words.end(), more.begin(), more.end());
+    const Ran one = rsa(words);
+    EXPECT_EQ(one.code, 0) << one.err;
+    EXPECT_EQ(one.err, "");
+    return Json::parse(one.out, "stdout").find("questions")->dump();
+  };
+  const std::string first = again({});
+  EXPECT_EQ(again({"--threads", "1", "--sequences", "2"}), first);
+}
+
+TEST_F(RsaCommand, MeasuresQuestionFilesAndTasks) {
+  write_file(scratch_ / "q.jsonl",
+             "{\"question\": \"1+1?\", \"answer\": 2}\n{\"question\": \"1+2?\", \"answer\": 3}\n");
+  const Ran table = rsa(with_few({"--questions", at("q.jsonl"), "--chat", "--no-think"}));
+  EXPECT_EQ(table.code, 0) << table.err;
+  for (const char* row : {"a single trace", "majority of the first round", "mean of round 1"}) {
+    EXPECT_NE(table.out.find(row), std::string::npos) << table.out;
+  }
+  const Ran tasks = rsa(with_few({"--environments", "addition:1", "--samples", "3", "--json"}));
+  EXPECT_EQ(tasks.code, 0) << tasks.err;
+  const Json json = Json::parse(tasks.out, "stdout");
+  EXPECT_EQ(json.find("score")->find("questions")->integer(), 3);
+  EXPECT_EQ(json.find("tokens")->find("generated")->integer() > 0, true);
+}
+
+TEST_F(RsaCommand, SaysWhatIsWrongBeforeAnyWork) {
+  expect_refused({}, 2, "expected one of --prompt, --prompt-file, --questions and --environments");
+  expect_refused({"--prompt", "x", "--environments", "addition"}, 2, "got several");
+  expect_refused({"--prompt", "x", "--n", "2", "--c", "4"}, 2, "expected 1 to 2 candidates");
+  expect_refused({"--prompt", "x", "--temperature", "0"}, 2, "give a temperature");
+  expect_refused({"--prompt", "x", "--beta", "8", "--tau", "9"}, 2, "tails of 1 to 8 tokens");
+  expect_refused({"--prompt", "x", "--beta", "4000"}, 2, "do not fit the context of 2048");
+  expect_refused({"--questions", at("none.jsonl")}, 2, "none.jsonl");
+  expect_refused({"--questions", "q", "--answer", "4"}, 2, "--answer is for --prompt");
+  expect_refused({"--prompt", "x", "--no-think"}, 2, "--no-think is for --chat");
+}
+
+}  // namespace
+}  // namespace tephra

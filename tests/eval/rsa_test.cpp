@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Votes, scores and the tree of a Markovian RSA.
+#include <gtest/gtest.h>
+
+#include "tephra/eval/rsa_tree.h"
+#include "tests/support/message_of.h"
+
+namespace tephra {
+namespace {
+
+Tokenizer letters() { return Tokenizer::load(Path(TEPHRA_GOLDEN_DIR) / "tokenizer-byte-level"); }
+
+TEST(Votes, CountEqualAnswersTogether) {
+  EXPECT_EQ(voted_answer("so it is 1,200.50", Match::numeric), "1200.5");
+  EXPECT_EQ(voted_answer("\\boxed{\\frac{1}{2}} and 7", Match::numeric),
+            voted_answer("answer: 1/2", Match::numeric));
+  EXPECT_EQ(voted_answer("no number here", Match::numeric), "");
+  EXPECT_EQ(voted_answer("Answer:  two  words.", Match::exact), "two words");
+  EXPECT_EQ(voted_answer("no number here"), "no number here");
+  EXPECT_EQ(voted_answer("it is 007"), "7");
+
+  const std::vector<std::string> answers = {"3", "", "5", "5", "3", "", "9"};
+  const std::vector<Vote> votes = count_votes(answers);
+  ASSERT_EQ(votes.size(), 3u);
+  EXPECT_EQ(votes[0].answer, "3");  // as many as 5, but said first
+  EXPECT_EQ(votes[0].voters, (std::vector<size_t>{0, 4}));
+  EXPECT_EQ(votes[1].answer, "5");
+  EXPECT_EQ(votes[2].voters, std::vector<size_t>{6});
+  EXPECT_TRUE(count_votes(std::vector<std::string>{"", ""}).empty());
+}
+
+RsaTrace trace(const std::string& text, std::vector<int64_t> parents = {}) {
+  RsaTrace t;
+  t.text = text;
+  t.tail = text.substr(text.size() / 2);
+  t.parents = std::move(parents);
+  t.end = EndReason::eos;
+  t.usage.prompt_tokens = 10;
+  t.usage.cached_tokens = 4;
+  t.usage.new_tokens = static_cast<int64_t>(text.size());
+  return t;
+}
+
+RsaTree small_tree() {
+  return {.rounds = {{trace("it is 4"), trace("it is 5"), trace("<b>it is</b> 5")},
+                     {trace("so 4", {0, 1}), trace("so 4", {2, 0}), trace("none", {1, 2})}}};
+}
+
+TEST(RsaOutcomes, SayWhatSinglesMajorityAndMeanAreWorth) {
+  const Tokenizer tokenizer = letters();
+  const RsaForm form{.tokenizer = &tokenizer};
+  const RsaQuestion q = rsa_question("2 + 2?", "4", form);
+  const RsaOutcome o = rsa_outcome(q, small_tree());
+  ASSERT_EQ(o.rounds.size(), 2u);
+  EXPECT_DOUBLE_EQ(o.rounds[0].mean, 1.0 / 3);
+  EXPECT_FALSE(o.rounds[0].majority_right);
+  EXPECT_DOUBLE_EQ(o.rounds[1].mean, 2.0 / 3);
+  EXPECT_TRUE(o.rounds[1].majority_right);
+  EXPECT_EQ(o.rounds[1].answers[2], "");
+  EXPECT_EQ(o.chosen(), 0u);
+
+  const std::vector<RsaOutcome> outcomes = {o, o};
+  const RsaScore s = summarize_rsa(outcomes);
+  EXPECT_EQ(s.questions, 2);
+  EXPECT_DOUBLE_EQ(s.single, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(s.majority_of_first, 0);
+  EXPECT_DOUBLE_EQ(s.mean.back(), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(s.majority.back(), 1);
+  EXPECT_EQ(s.tokens[1].prompt, 2 * 30);
+  EXPECT_NE(rsa_score_table(s).find("majority of round 1"), std::string::npos);
+
+  const RsaQuestion unknown = rsa_question("2 + 2?", "", form);
+  const RsaOutcome open = rsa_outcome(unknown, small_tree());
+  EXPECT_TRUE(open.rounds[0].right.empty());
+  EXPECT_EQ(open.rounds[0].votes[0].answer, "5");
+  const RsaOutcome silent = rsa_outcome(unknown, {.rounds = {{trace("no"), trace("idea")}}});
+  EXPECT_FALSE(silent.rounds[0].majority.has_value());
+  EXPECT_EQ(silent.chosen(), 0u);
+}
+
+TEST(RsaOutcomes, ProblemsAreAskedAsTheyAreTrained) {
+  const Tokenizer tokenizer = letters();
+  const RsaForm form{.tokenizer = &tokenizer};
+  EnvironmentEvalOptions options;
+  options.levels = parse_environments("addition:2");
+  options.tasks = 5;
+  const std::vector<RsaQuestion> tasks = rsa_tasks(options, form);
+  ASSERT_EQ(tasks.size(), 5u);
+  EXPECT_EQ(tasks[3].id, "addition:2/3");
+  EXPECT_EQ(tokenizer.decode(tasks[0].problem.prompt, {.keep_special = false}),
+            tasks[0].text + "\n");
+  const std::vector<std::string> tails = {"Answer: 1", "Answer: 2"};
+  const std::string again =
+      tokenizer.decode(tasks[0].problem.aggregate(tails), {.keep_special = false});
+  EXPECT_TRUE(again.starts_with(tasks[0].text + "\nEnds of 2 attempts"));
+  EXPECT_TRUE(again.ends_with("solution.\n"));
+  EXPECT_TRUE(tasks[0].right("steps\nAnswer: " + tasks[0].answer));
+  EXPECT_FALSE(tasks[0].right("steps\nAnswer: 1" + tasks[0].answer));
+  EXPECT_EQ(tasks[0].given("steps\nAnswer:  12 \n"), "12");
+  EXPECT_EQ(tasks[0].given("steps that were cut"), "");
+
+  const std::vector<Question> questions = {
+      {.where = "q:1", .id = "a", .text = "One?", .whole = false, .answer = "1"},
+      {.where = "q:2", .id = "b", .text = "As it is:", .whole = true, .answer = "2"}};
+  const std::vector<RsaQuestion> asked = rsa_questions(questions, form);
+  EXPECT_EQ(tokenizer.decode(asked[0].problem.prompt, {.keep_special = false}), "One?\n");
+  EXPECT_EQ(tokenizer.decode(asked[1].problem.prompt, {.keep_special = false}), "As it is:");
+  EXPECT_TRUE(asked[1].right("it is 2"));
+}
+
+TEST(RsaTrees, AreWrittenWhole) {
+  const Tokenizer tokenizer = letters();
+  const std::vector<RsaQuestion> questions = {
+      rsa_question("</script><script>alert(1)</script> 2 + 2?", "4", {.tokenizer = &tokenizer})};
+  const std::vector<RsaOutcome> outcomes = {rsa_outcome(questions[0], small_tree())};
+  RsaOptions options;
+  options.traces = 3;
+  const RsaReport report{.model = "m",
+                         .options = options,
+                         .questions = questions,
+                         .outcomes = outcomes,
+                         .seconds = 1.5};
+  const Json tree = rsa_tree_json(report);
+  EXPECT_EQ(tree.find("options")->find("n")->integer(), 3);
+  EXPECT_EQ(tree.find("tokens")->find("prompt")->integer(), 60);
+  EXPECT_DOUBLE_EQ(tree.find("score")->find("mean")->number(), 2.0 / 3);
+  const Json& question = tree.find("questions")->array()[0];
+  EXPECT_EQ(question.find("chosen")->find("text")->string(), "so 4");
+  const Json& second = question.find("rounds")->array()[1].find("traces")->array()[1];
+  EXPECT_EQ(second.find("parents")->dump(), "[2,0]");
+  EXPECT_EQ(second.find("answer")->string(), "4");
+  EXPECT_TRUE(second.find("right")->boolean());
+  EXPECT_EQ(rsa_summary_json(report)
+                .find("questions")
+                ->array()[0]
+                .find("rounds")
+                ->array()[0]
+                .find("traces"),
+            nullptr);
+
+  const std::string page = rsa_tree_page(tree);
+  EXPECT_EQ(page.find("alert(1)</script>"), std::string::npos);
+  EXPECT_NE(page.find("\\u003c/script>\\u003cscript>alert(1)"), std::string::npos);
+  EXPECT_EQ(page.find("@TREE@"), std::string::npos);
+  // Nothing from outside: the only address is the name of SVG.
+  for (size_t at = page.find("http"); at != std::string::npos; at = page.find("http", at + 1)) {
+    const std::string_view rest = std::string_view(page).substr(at);
+    EXPECT_TRUE(rest.starts_with("http://www.w3.org/2000/svg") || rest.starts_with("http-equiv"))
+        << rest.substr(0, 60);
+  }
+}
+
+}  // namespace
+}  // namespace tephra
