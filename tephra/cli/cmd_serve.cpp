@@ -19,6 +19,7 @@ struct Options {
   std::string host = "127.0.0.1";
   int64_t port = 8080;
   std::string api_key_file;
+  std::vector<std::string> allow_host;
   std::string kv_memory = "4GiB";
   int64_t context = 0;
   int64_t sequences = 64;
@@ -45,6 +46,9 @@ void describe(Flags& flags, Options& o) {
   flags.add("--port", o.port, "0 takes any that is free").range(0, 65535);
   flags.add("--api-key-file FILE", o.api_key_file,
             "let in only who shows one of these keys, one a line");
+  flags.add("--allow-host NAME", o.allow_host,
+            "a name by which clients address this server, a proxy's for example; without keys at a "
+            "loopback address only localhost, IP addresses and these are. May be repeated");
   flags.add("--kv-memory SIZE", o.kv_memory, "memory for keys and values of all answers");
   flags.add("--context", o.context, "tokens of one request, at most; 0: what the model can")
       .range(0, 1e9);
@@ -114,6 +118,21 @@ SourceOptions source_options(const Options& o) {
   return sources;
 }
 
+bool is_local(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+// Who cannot be reached from outside and asks for no key is reached by any page in a browser here;
+// so it goes by names that no other site can have.
+std::optional<HostNames> host_names(const Options& o) {
+  const bool guarded = !is_local(o.host) || !o.api_key_file.empty();
+  if (guarded && o.allow_host.empty()) return {};
+  HostNames names;
+  names.add(o.host);
+  for (const std::string& name : o.allow_host) names.add(name);
+  return names;
+}
+
 ApiOptions api_options(const Options& o) {
   ApiOptions api;
   api.model_name = o.name.empty() ? default_name(o.model) : o.name;
@@ -128,13 +147,13 @@ ApiOptions api_options(const Options& o) {
   api.request_seconds = static_cast<double>(o.request_timeout);
   api.sources = source_options(o);
   if (!o.api_key_file.empty()) api.keys = ApiKeys::load(o.api_key_file);
+  api.hosts = host_names(o);
   api.pages.push_back(chat_page());
   return api;
 }
 
 void warn_if_open(const Options& o) {
-  const bool local = o.host == "127.0.0.1" || o.host == "localhost" || o.host == "::1";
-  if (!local && o.api_key_file.empty()) {
+  if (!is_local(o.host) && o.api_key_file.empty()) {
     log_warning(
         "--host {}: everybody who reaches this machine can use the model; give "
         "--api-key-file to ask for a key",

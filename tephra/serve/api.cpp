@@ -90,6 +90,7 @@ HttpResponse Api::handle(const HttpRequest& request, const HttpClientConnection&
 HttpResponse Api::route(const HttpRequest& request, const HttpClientConnection& client) {
   const std::string& path = request.path;
   const bool get = request.method == "GET" || request.method == "HEAD";
+  if (options_.hosts) options_.hosts->check(request);
   for (const StaticPage& page : options_.pages) {
     if (page.path != path || !get) continue;
     return {.content_type = page.content_type, .body = page.body, .headers = page.headers};

@@ -13,6 +13,7 @@
 #include "tephra/serve/answer_source.h"
 #include "tephra/serve/api_keys.h"
 #include "tephra/serve/api_request.h"
+#include "tephra/serve/host_names.h"
 #include "tephra/serve/http_server.h"
 #include "tephra/serve/metrics.h"
 #include "tephra/serve/output_form.h"
@@ -34,6 +35,7 @@ struct ApiOptions {
   double request_seconds = 600;  // for all answers of a request
   ApiKeys keys;
   ApiLimits limits;
+  std::optional<HostNames> hosts;  // by which clients may address this server; none: by any
   std::vector<StaticPage> pages;
   SourceOptions sources;
 };

@@ -257,6 +257,44 @@ TEST_F(HostileClients, MoreClientsThanPlacesAreAllAnswered) {
   expect_alive();
 }
 
+TEST_F(HostileClients, APageWhoseNameWasMadeToPointHereIsRefused) {
+  ApiOptions options;
+  options.hosts.emplace().add("Model.Example");
+  start(std::move(options));
+  const auto answer = [&](const std::string& host, const std::string& path = "/v1/models") {
+    return send(format("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", path, host));
+  };
+  for (const char* known : {"localhost", "LOCALHOST:8080", "localhost.", "127.0.0.1:8080", "[::1]",
+                            "[::1]:8080", "192.168.1.7:80", "model.example", "model.example:443"}) {
+    EXPECT_EQ(answer(known).status, 200) << known;
+  }
+  for (const char* foreign : {"evil.example", "localhost.evil.example:8080", "127.0.0.1.evil.example",
+                              "example", "x.model.example", "[::1].evil.example", "[::1", "1234",
+                              "evil.example:127.0.0.1", ":8080", "127.1"}) {
+    const HttpAnswer a = answer(foreign);
+    EXPECT_EQ(a.status, 403) << foreign;
+    expect_4xx(a, foreign);
+  }
+  EXPECT_EQ(answer("evil.example", "/").status, 403) << "the page, too";
+  EXPECT_EQ(answer("evil.example", "/health").status, 403) << "which says what is served";
+  EXPECT_NE(answer("evil.example").body.find("--allow-host"), std::string::npos);
+  EXPECT_EQ(send("GET /v1/models HTTP/1.0\r\n\r\n").status, 200) << "no browser";
+}
+
+TEST_F(HostileClients, WithoutNamesOfItsOwnAServerGoesByAny) {
+  start();
+  EXPECT_EQ(send("GET /v1/models HTTP/1.1\r\nHost: proxy.example\r\n\r\n").status, 200);
+}
+
+TEST(HostNames, AreNamesWithoutAPort) {
+  HostNames names;
+  for (const char* wrong : {"", "model.example:80", "http://model.example", "a b"}) {
+    EXPECT_THROW(names.add(wrong), Error) << wrong;
+  }
+  names.add("::1");
+  EXPECT_TRUE(names.knows("[::1]:80"));
+}
+
 TEST_F(HostileClients, ThePageIsServedWithItsPolicy) {
   start();
   const HttpAnswer a = send(HttpTestClient::get("/"));

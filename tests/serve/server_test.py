@@ -124,12 +124,24 @@ class Server(unittest.TestCase):
         for open_to_all in ("/", "/health"):
             self.assertEqual(self.ask(port, open_to_all)[0], 200, open_to_all)
 
+    def test_goes_by_local_names_and_those_it_is_given(self):
+        _, port = self.start("--allow-host", "model.example")
+        for host, status in (("localhost", 200), (f"127.0.0.1:{port}", 200), ("model.example", 200),
+                             ("evil.example", 403)):
+            self.assertEqual(self.ask(port, "/v1/models", {"Host": host})[0], status, host)
+        keys = pathlib.Path(self.scratch.name) / "some-keys"
+        keys.write_text("a-key\n")
+        _, port = self.start("--api-key-file", str(keys))
+        headers = {"Host": "proxy.example", "Authorization": "Bearer a-key"}
+        self.assertEqual(self.ask(port, "/v1/models", headers)[0], 200, "a page does not know the key")
+
     def test_says_that_keys_or_a_port_cannot_be_had(self):
         empty = pathlib.Path(self.scratch.name) / "none"
         empty.write_text("# no key\n")
         _, port = self.start()
         for flags, code, says in ((["--api-key-file", str(empty)], 3, "at least one key"),
                                   (["--api-key-file", "/nowhere/keys"], 2, "/nowhere/keys"),
+                                  (["--allow-host", "a.example:80"], 2, "without a port"),
                                   (["--port", str(port)], 2, "Address already in use")):
             done = subprocess.run([TEPHRA, "serve", "--model", self.model, *flags], capture_output=True,
                                   text=True, timeout=30, check=False)
