@@ -252,7 +252,7 @@ int run(const Options& o) {
            options.trace_tokens, options.rounds, options.candidates, options.tail_tokens);
   Rsa rsa(engine, tokenizer, std::move(problems), options, o.sequences);
   const Finished done = solve(rsa, options, questions);
-  const RsaReport report{.model = o.model,
+  const RsaReport report{.model = std::filesystem::weakly_canonical(o.model).filename().string(),
                          .options = options,
                          .questions = done.questions,
                          .outcomes = done.outcomes,
