@@ -21,7 +21,7 @@ struct Options {
   std::optional<std::string> prompt, prompt_file, questions, environments, out;
   std::string answer;
   int64_t n = 16, c = 4, rounds = 2, beta = 0, tau = 0;
-  double temperature = 1, top_p = 1;
+  Sampling sampling{.temperature = 1};
   int64_t seed = 0;
   std::vector<std::string> stop;
   std::string match = "numeric";
@@ -74,8 +74,10 @@ void describe(Flags& flags, Options& o) {
       .range(0, 1e9);
   flags.add("--tau", o.tau, "tokens of a tail; 0: 4096, or half of beta where that is less")
       .range(0, 1e9);
-  flags.add("--temperature", o.temperature, "of the draws of tokens");
-  flags.add("--top-p", o.top_p, "keep the likeliest tokens up to this share of the mass");
+  flags.add("--temperature", o.sampling.temperature, "of the draws of tokens, above 0");
+  flags.add("--top-k", o.sampling.top_k, "keep this many of the likeliest tokens; 0 keeps all");
+  flags.add("--top-p", o.sampling.top_p, "keep the likeliest tokens up to this share of the mass");
+  flags.add("--min-p", o.sampling.min_p, "drop tokens below this share of the likeliest's mass");
   flags.add("--seed", o.seed, "the same seed gives the same tree").range(0, 9e18);
   flags.add("--stop STR", o.stop, "end a trace before this text. May be repeated");
   flags.add("--out DIR", o.out, "write tree.json and tree.html: every trace and what came of it");
@@ -153,8 +155,7 @@ RsaOptions rsa_options(const Options& o, const Tokenizer& tokenizer) {
   r.rounds = o.rounds;
   r.trace_tokens = o.beta;
   r.tail_tokens = o.tau;
-  r.sampling.temperature = o.temperature;
-  r.sampling.top_p = o.top_p;
+  r.sampling = o.sampling;
   r.sampling.seed = static_cast<uint64_t>(o.seed);
   r.stop = o.stop;
   r.end_tokens = tokenizer.eos();
@@ -247,9 +248,8 @@ int run(const Options& o) {
   options = fitted_to(options, questions, engine);
   std::vector<RsaProblem> problems;
   for (const RsaQuestion& q : questions) problems.push_back(q.problem);
-  log_info("{} {}: {} traces of at most {} tokens, then {} rounds with {} tails of {} tokens",
-           questions.size(), questions.size() == 1 ? "problem" : "problems", options.traces,
-           options.trace_tokens, options.rounds, options.candidates, options.tail_tokens);
+  log_info("{} {}: {}", questions.size(), questions.size() == 1 ? "problem" : "problems",
+           to_text(options));
   Rsa rsa(engine, tokenizer, std::move(problems), options, o.sequences);
   const Finished done = solve(rsa, options, questions);
   const RsaReport report{.model = std::filesystem::weakly_canonical(o.model).filename().string(),

@@ -48,6 +48,15 @@ RsaOptions fitted(RsaOptions o, int64_t room, int64_t prompt) {
   return o;
 }
 
+std::string to_text(const RsaOptions& o) {
+  std::string text = format("{} {} of at most {} tokens", o.traces,
+                            o.traces == 1 ? "trace" : "traces", o.trace_tokens);
+  if (o.rounds == 0) return text;
+  text += format(", then {} {}", o.rounds, o.rounds == 1 ? "round" : "rounds");
+  if (o.continues()) return text + format(", each after its own tail of {} tokens", o.tail_tokens);
+  return text + format(" with {} tails of {} tokens", o.candidates, o.tail_tokens);
+}
+
 void check_rsa(const RsaOptions& o) {
   check_sampling(o.sampling);
   require(o.traces >= 1, "RSA: expected 1 or more traces, got {}", o.traces);
@@ -150,8 +159,9 @@ Rsa::Rsa(Engine& engine, const Tokenizer& tokenizer, std::vector<RsaProblem> pro
     : engine_(engine),
       tokenizer_(tokenizer),
       options_(options),
-      side_by_side_(options.problems > 0 ? options.problems
-                                         : ceil_div(2 * sequences, options.traces)),
+      side_by_side_(options.problems > 0
+                        ? options.problems
+                        : ceil_div(2 * sequences, std::max<int64_t>(1, options.traces))),
       channel_(std::make_shared<Channel>()) {
   check_rsa(options);
   for (size_t i = 0; i < problems.size(); ++i) check(problems[i], i);

@@ -40,6 +40,9 @@ struct RsaOptions {
 // most half of beta then.
 RsaOptions fitted(RsaOptions options, int64_t room, int64_t prompt);
 
+// "16 traces of at most 1024 tokens, then 2 rounds with 4 tails of 512 tokens".
+std::string to_text(const RsaOptions& options);
+
 // Fault::usage naming the setting that makes no sense.
 void check_rsa(const RsaOptions& options);
 

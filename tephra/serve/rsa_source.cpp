@@ -48,13 +48,7 @@ RsaSource::RsaSource(Engine& engine, const Tokenizer& tokenizer, ServeMetrics& m
 
 AnswerPiece RsaSource::opening() {
   opened_ = true;
-  const RsaOptions& o = options_;
-  std::string text = format("{} attempts of at most {} tokens", o.traces, o.trace_tokens);
-  if (o.rounds > 0) {
-    text += format("; then {} {} with the last {} tokens of {} of them in each prompt", o.rounds,
-                   o.rounds == 1 ? "round" : "rounds", o.tail_tokens, o.candidates);
-  }
-  return {.text = (thinking_ ? "" : "<think>\n") + text + ".\n"};
+  return {.text = (thinking_ ? "" : "<think>\n") + to_text(options_) + "\n"};
 }
 
 AnswerPiece RsaSource::progress(const Rsa::Ended& e) const {
@@ -62,7 +56,7 @@ AnswerPiece RsaSource::progress(const Rsa::Ended& e) const {
   const RsaTrace& trace = round[static_cast<size_t>(e.trace)];
   const std::string answer = question_.given(trace.text);
   return {.text =
-              format("Round {}, attempt {}: {} ({} tokens)\n", e.round, e.trace + 1,
+              format("Round {}, trace {}: {} ({} tokens)\n", e.round, e.trace + 1,
                      answer.empty() ? "no answer" : clipped(answer, 60), trace.usage.new_tokens)};
 }
 

@@ -91,6 +91,19 @@ TEST_F(RsaCommand, MeasuresQuestionFilesAndTasks) {
   EXPECT_EQ(json.find("tokens")->find("generated")->integer() > 0, true);
 }
 
+TEST_F(RsaCommand, TasksWithAttemptsAreShownAndMeasured) {
+  const Program tephra{.path = TEPHRA_BINARY};
+  const Ran shown = tephra({"data", "environments", "show", "addition", "--aggregate", "3"});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_NE(shown.out.find("Ends of 3 attempts at this"), std::string::npos) << shown.out;
+  const Ran measured = tephra({"eval", "--quiet", "--model", at("model"), "--environments",
+                               "addition:1", "--samples", "2", "--max-new-tokens", "8",
+                               "--aggregate", "3", "--tail", "16", "--json"});
+  EXPECT_EQ(measured.code, 0) << measured.err;
+  EXPECT_EQ(Json::parse(measured.out, "stdout").find("environments")->find("aggregate")->integer(),
+            3);
+}
+
 TEST_F(RsaCommand, SaysWhatIsWrongBeforeAnyWork) {
   expect_refused({}, 2, "expected one of --prompt, --prompt-file, --questions and --environments");
   expect_refused({"--prompt", "x", "--environments", "addition"}, 2, "got several");

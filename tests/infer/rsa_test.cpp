@@ -211,6 +211,7 @@ TEST_F(RsaTest, WithTailsAsLongAsTracesIsFullRsa) {
 
 TEST_F(RsaTest, GivesOneSeedOneTreeWhateverElseIsDone) {
   const RsaTree alone = tree_of(6, small());
+  const int usual = num_threads();
   for (const int threads : {1, 3, 8}) {
     set_num_threads(threads);
     Engine engine(*model_, engine_options(5));
@@ -228,7 +229,7 @@ TEST_F(RsaTest, GivesOneSeedOneTreeWhateverElseIsDone) {
     expect_same(rsa.tree(2), alone);
     EXPECT_NE(rsa.tree(0).rounds[0][0].tokens, alone.rounds[0][0].tokens);
   }
-  set_num_threads(2);
+  set_num_threads(usual);
   RsaOptions other_seed = small();
   other_seed.sampling.seed = 12;
   EXPECT_NE(tree_of(6, other_seed).rounds[0][0].tokens, alone.rounds[0][0].tokens);
@@ -287,7 +288,8 @@ TEST_F(RsaTest, StopsWhenItIsLetGoAndSaysWhenTheEngineIsStopped) {
     while (rsa.new_tokens() < 8) std::this_thread::yield();
   }
   engine.wait_until_idle();
-  EXPECT_EQ(engine.stats().ended[static_cast<int>(EndReason::cancelled)], 4);
+  EXPECT_GE(engine.stats().ended[static_cast<int>(EndReason::cancelled)], 1);
+  EXPECT_EQ(engine.stats().requests, 4);  // no round followed
 
   Rsa rsa(engine, *tokenizer_, {problem(1)}, o);
   while (rsa.new_tokens() < 8) std::this_thread::yield();

@@ -155,7 +155,7 @@ def says_from_sources(handler, _):
     handler.begin()
     handler.event({"role": "assistant", "content": ""}, retrieval=RETRIEVAL, memory=MEMORY)
     for attempt in range(1, 17):
-        handler.event({"reasoning_content": f"Round 0, attempt {attempt}: 42 (60 tokens)\n"})
+        handler.event({"reasoning_content": f"Round 0, trace {attempt}: 42 (60 tokens)\n"})
     time.sleep(0.3)
     handler.event({"content": "It is 42."})
     handler.event({}, "stop", rsa=RSA)
@@ -427,7 +427,7 @@ class Page(unittest.TestCase):
         self.run_script("document.querySelector('#panel button[value=ok]').click()")
         self.browser.wait("!document.querySelector('#panel').open")
         self.ask("How?", says_from_sources, says("Yes."), says("Again."))
-        self.browser.wait(f"{LAST} && {LAST}.querySelector('summary')?.innerText.includes('Round 0, attempt 16')")
+        self.browser.wait(f"{LAST} && {LAST}.querySelector('summary')?.innerText.includes('Round 0, trace 16')")
         self.finished()
         body = self.scripted.bodies[-1]
         self.assertEqual((body["rsa"], body["retrieve"], body["memory"]),

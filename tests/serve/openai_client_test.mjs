@@ -115,6 +115,25 @@ const tests = {
     assert.equal(r.choices[0].finish_reason, "tool_calls");
   },
 
+  async "answers by many traces"() {
+    const rsa = { n: 4, c: 2, rounds: 1, beta: 24, tau: 12 };
+    const r = await client.chat.completions.create({ ...chat, max_tokens: 24, seed: 1, temperature: 1, rsa });
+    assert.equal(r.choices.length, 1);
+    assert.ok(r.usage.completion_tokens >= 8 && r.usage.completion_tokens <= 8 * 24);
+    assert.equal(r.rsa.n, 4);
+    const stream = await client.chat.completions.create({ ...chat, max_tokens: 24, seed: 1, temperature: 1, rsa, stream: true });
+    let content = "", reasoning = "", report = null;
+    for await (const event of stream) {
+      content += event.choices[0]?.delta?.content ?? "";
+      reasoning += event.choices[0]?.delta?.reasoning_content ?? "";
+      report ??= event.rsa;
+    }
+    assert.equal(content, r.choices[0].message.content);
+    assert.match(reasoning, /Round 1, trace 4: /);
+    assert.deepEqual(report.votes, r.rsa.votes);
+    await refused(client.chat.completions.create({ ...chat, rsa: { n: 1000 } }), 400, /rsa\.n/);
+  },
+
   async "stops when the client does"() {
     const stream = await client.chat.completions.create({ ...chat, max_tokens: 1500, ignore_eos: true, stream: true });
     for await (const _ of stream) break;

@@ -86,11 +86,9 @@ TEST_F(RsaApiTest, AnswersWithWhatTheMajoritySays) {
   EXPECT_EQ(part(message, {"content"}).string(), "It is 4.");
   const std::string& told = part(message, {"reasoning_content"}).string();
   EXPECT_TRUE(
-      told.starts_with("4 attempts of at most 20 tokens; then 2 rounds with the last 5 "
-                       "tokens of 2 of them in each prompt.\n"))
+      told.starts_with("4 traces of at most 20 tokens, then 2 rounds with 2 tails of 5 tokens\n"))
       << told;
-  for (const char* line :
-       {"Round 0, attempt 1: 4 (", "Round 1, attempt 4: 4 (", "Round 2, attempt"}) {
+  for (const char* line : {"Round 0, trace 1: 4 (", "Round 1, trace 4: 4 (", "Round 2, trace"}) {
     EXPECT_NE(told.find(line), std::string::npos) << told;
   }
   EXPECT_EQ(part(r, {"choices", "0", "finish_reason"}).string(), "stop");
@@ -114,7 +112,7 @@ TEST_F(RsaApiTest, KeepsReasoningApartFromAnswers) {
   const Json& message = part(r, {"choices", "0", "message"});
   EXPECT_EQ(part(message, {"content"}).string(), "It is 42.");
   const std::string& told = part(message, {"reasoning_content"}).string();
-  EXPECT_NE(told.find("Round 1, attempt 2: 42 ("), std::string::npos) << told;
+  EXPECT_NE(told.find("Round 1, trace 2: 42 ("), std::string::npos) << told;
   EXPECT_TRUE(told.ends_with("\nLet me see.")) << told;
   EXPECT_EQ(part(r, {"rsa", "beta"}).integer(), 40);
   // A trace that is cut while it thinks has no answer, and the reply says why it is empty.
@@ -152,7 +150,7 @@ TEST_F(RsaApiTest, StreamsWhatItDoesAsReasoning) {
   }
   EXPECT_EQ(rest, "data: [DONE]\n\n");
   EXPECT_EQ(content, "It is 4.");
-  EXPECT_NE(reasoning.find("Round 1, attempt 3: 4"), std::string::npos) << reasoning;
+  EXPECT_NE(reasoning.find("Round 1, trace 3: 4"), std::string::npos) << reasoning;
   EXPECT_TRUE(reported);
   EXPECT_TRUE(used);
 }
