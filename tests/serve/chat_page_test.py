@@ -151,12 +151,15 @@ RSA = {"n": 16, "c": 4, "rounds": 2, "beta": 64, "tau": 32, "answer": "42",
        "votes": [{"answer": "42", "traces": 11}, {"answer": "<i>41</i>", "traces": 4}]}
 
 
+attempts_were_seen = threading.Event()
+
+
 def says_from_sources(handler, _):
     handler.begin()
     handler.event({"role": "assistant", "content": ""}, retrieval=RETRIEVAL, memory=MEMORY)
     for attempt in range(1, 17):
         handler.event({"reasoning_content": f"Round 0, trace {attempt}: 42 (60 tokens)\n"})
-    time.sleep(0.3)
+    attempts_were_seen.wait(60)
     handler.event({"content": "It is 42."})
     handler.event({}, "stop", rsa=RSA)
     handler.wfile.write(b"data: [DONE]\n\n")
@@ -428,6 +431,7 @@ class Page(unittest.TestCase):
         self.browser.wait("!document.querySelector('#panel').open")
         self.ask("How?", says_from_sources, says("Yes."), says("Again."))
         self.browser.wait(f"{LAST} && {LAST}.querySelector('summary')?.innerText.includes('Round 0, trace 16')")
+        attempts_were_seen.set()
         self.finished()
         body = self.scripted.bodies[-1]
         self.assertEqual((body["rsa"], body["retrieve"], body["memory"]),

@@ -95,10 +95,9 @@ TEST(MicroBatch, NeedsATarget) {
   const auto model = tiny(DType::f32);
   MicroBatch batch = next_token_batch(random_ids({1, 4}, *model, 4), model->tokens(), "ids");
   fill(batch.targets_N, -1);
-  EXPECT_EQ(message_of([&] {
-              accumulate_gradients(*model, {&batch, 1});
-            }),
-            "training step: expected at least one target, got none");
+  const std::string message = message_of([&] { accumulate_gradients(*model, {&batch, 1}); });
+  EXPECT_TRUE(message.starts_with("training step: expected at least one target, got none; "))
+      << message;
 }
 
 }  // namespace
