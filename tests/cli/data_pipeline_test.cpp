@@ -149,14 +149,102 @@ TEST(DataPipelineSlow, IsTheSameAfterTwentyKills) {
   EXPECT_TRUE(bytes_below(scratch / "unique2") == bytes_below(scratch / "unique"));
 }
 
+// The commands that keep what they found in side files: an index that grows, marks of repeats, row
+// groups of a Parquet file.
+TEST(DataPipelineSlow, IndexesSubstringsAndParquetAreTheSameAfterKills) {
+  const Scratch scratch;
+  make_corpus(scratch, 3000);
+  const auto path = [&](const std::string& name) { return (scratch / name).string(); };
+  const Program program{.path = TEPHRA_BINARY};
+  ASSERT_EQ(program({"data", "dedup", path("corpus/books"), "--out", path("first"), "--save-index",
+                     path("seen"), "--quiet"})
+                .code,
+            0);
+  fs::copy(scratch / "seen", scratch / "seen2", fs::copy_options::recursive);
+  const auto dedup = [&](const std::string& out, const std::string& index) {
+    return std::vector<std::string>{"data",
+                                    "dedup",
+                                    path("corpus/web"),
+                                    "--out",
+                                    path(out),
+                                    "--quiet",
+                                    "--against-index",
+                                    path(index),
+                                    "--save-index",
+                                    path(index),
+                                    "--max-loss",
+                                    "1",
+                                    "--output-format",
+                                    "parquet"};
+  };
+  const auto repeats = [&](const std::string& out) {
+    return std::vector<std::string>{
+        "data", "dedup", path("corpus/web"), "--unit",  "substring",       "--least-bytes",
+        "60",   "--out", path(out),          "--quiet", "--output-format", "parquet"};
+  };
+  ASSERT_EQ(program(dedup("whole", "seen")).code, 0);
+  ASSERT_EQ(program(repeats("whole-repeats")).code, 0);
+  int stopped = 0;
+  for (int kill = 0; kill < 10; ++kill) {
+    stopped += killed_after(dedup("stopped", "seen2"), 10 + 23 * kill);
+    stopped += killed_after(repeats("stopped-repeats"), 10 + 23 * kill);
+  }
+  EXPECT_GT(stopped, 5);
+  for (const int code :
+       {program(dedup("stopped", "seen2")).code, program(repeats("stopped-repeats")).code}) {
+    EXPECT_TRUE(code == 0 || code == 2) << code;
+  }
+  EXPECT_TRUE(bytes_below(scratch / "stopped") == bytes_below(scratch / "whole"));
+  EXPECT_TRUE(bytes_below(scratch / "stopped-repeats") == bytes_below(scratch / "whole-repeats"));
+  EXPECT_TRUE(bytes_below(scratch / "seen2") == bytes_below(scratch / "seen"));
+}
+
+TEST(DataPipeline, RemovesRepeatsAndComparesWithAnIndex) {
+  const Scratch scratch;
+  fs::create_directories(scratch / "old");
+  fs::create_directories(scratch / "new");
+  const std::string notice =
+      "This long notice stands under every page of the site, word for word, and nobody reads it.";
+  const std::string story =
+      "Once there was a fisherman who lived with his wife in a hut by the sea "
+      "and every day he went out and cast his line into the clear water.";
+  write_file(scratch / "old/a.jsonl", "{\"text\":\"" + story + "\"}\n");
+  write_file(scratch / "new/a.jsonl", "{\"text\":\"" + story + " \"}\n{\"text\":\"One page. " +
+                                          notice + "\"}\n{\"text\":\"Two pages: " + notice +
+                                          " Bye\"}\n");
+  const auto path = [&](const std::string& name) { return (scratch / name).string(); };
+  ASSERT_EQ(
+      tephra_data({"dedup", path("old"), "--out", path("1"), "--save-index", path("seen")}).code,
+      0);
+  const Ran known = tephra_data(
+      {"dedup", path("new"), "--out", path("2"), "--against-index", path("seen"), "--json"});
+  ASSERT_EQ(known.code, 0) << known.err;
+  EXPECT_EQ(number(Json::parse(known.out, "stdout"), {"counts", "known"}), 1);
+  const Ran once = tephra_data({"dedup", path("2"), "--out", path("3"), "--unit", "substring",
+                                "--least-bytes", "50", "--json"});
+  ASSERT_EQ(once.code, 0) << once.err;
+  EXPECT_EQ(number(Json::parse(once.out, "stdout"), {"counts", "removed_bytes"}),
+            static_cast<int64_t>(notice.size()) + 1);  // and the space before it
+  const Ran wrong = tephra_data(
+      {"dedup", path("new"), "--out", path("4"), "--unit", "line", "--save-index", path("seen")});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("an index is of documents only"), std::string::npos) << wrong.err;
+  const Ran none =
+      tephra_data({"dedup", path("new"), "--out", path("5"), "--against-index", path("old")});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("holds no dedup index"), std::string::npos) << none.err;
+}
+
 TEST(DataPipeline, RanksGiveTheBytesOfOneProcess) {
   const Scratch scratch;
   make_corpus(scratch, 600);
   const std::string corpus = (scratch / "corpus").string();
   const auto arguments = [&](const std::string& out) {
-    return std::vector<std::string>{
-        "data",   "dedup", corpus + "/web", corpus + "/books", "--out", (scratch / out).string(),
-        "--quiet"};
+    return std::vector<std::string>{"data",          "dedup",
+                                    corpus + "/web", corpus + "/books",
+                                    "--out",         (scratch / out).string(),
+                                    "--quiet",       "--output-format",
+                                    "parquet"};
   };
   ASSERT_EQ(Program{.path = TEPHRA_BINARY}(arguments("one")).code, 0);
   std::vector<std::thread> ranks;

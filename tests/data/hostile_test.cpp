@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs and disks that are against us: counted, named, skipped or stopped by a setting; never a
+// crash, never silently lost.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <fstream>
+#include <random>
+
+#include "tephra/base/text.h"
+#include "tephra/data/corpus/document_work.h"
+#include "tephra/data/dedup/dedup_corpus.h"
+#include "tephra/data/dedup/line_dedup.h"
+#include "tests/support/compress.h"
+#include "tests/support/error_of.h"
+#include "tests/support/scratch.h"
+
+namespace tephra {
+namespace {
+
+// Writes every document that can be read.
+StageRun copy_corpus(const Path& in, StageSettings stage) {
+  stage.what = "copy";
+  stage.settings = "copy";
+  stage.streams = {documents_stream(stage)};
+  const std::vector<CorpusFile> files = corpus_files(std::vector<std::string>{in.string()});
+  return run_reported(files, stage, [](const CorpusPiece& piece, PieceResult& result) {
+    each_document(piece, "text", result,
+                  [&](const Document& document) { append_document(result.streams[0], document); });
+  });
+}
+
+std::string good_lines(int count, uint32_t seed = 1) {
+  std::mt19937 random(seed);
+  std::string lines;
+  for (int i = 0; i < count; ++i) lines += "{\"text\":\"" + std::to_string(random()) + "\"}\n";
+  return lines;
+}
+
+TEST(Hostile, DamageOfEveryKindIsCountedAndNamed) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  const auto put = [&](const char* name, const std::string& bytes) {
+    write_file(scratch / "in" / name, bytes);
+  };
+  const std::string lines = good_lines(40000);
+  const std::string gzip = gzipped(lines), zstd = zstd_compressed(lines);
+  const std::string parquet = read_file(TEPHRA_GOLDEN_DIR "/parquet/zstd.parquet");
+  std::string flipped = gzip;
+  flipped[flipped.size() - 6] = static_cast<char>(flipped[flipped.size() - 6] ^ 0x10);  // checksum
+  put("a-good.jsonl", good_lines(10));
+  put("b-cut.jsonl.gz", gzip.substr(0, gzip.size() / 2));
+  put("c-flipped.jsonl.gz", flipped);
+  put("d-cut.jsonl.zst", zstd.substr(0, zstd.size() / 2));
+  put("e-no-zstd.jsonl.zst", "this is plain text");
+  put("f-cut.parquet", parquet.substr(0, parquet.size() / 2));
+  put("g-bytes.jsonl", "{\"text\":\"\xff\xfe\"}\n{\"text\":\"\xed\xa0\x80\"}\n{\"text\":\"ok\"}\n");
+  put("h-binary.jsonl", std::string("\0\x01\x02\n\n\r\n", 7));
+  put("i-good.jsonl", good_lines(10));
+  StageSettings stage;
+  stage.out = scratch / "stop";
+  EXPECT_EQ(error_of([&] { copy_corpus(scratch / "in", stage); }).fault(), Fault::data);
+  stage.out = scratch / "skip";
+  stage.on_error = OnError::skip;
+  const StageRun run = copy_corpus(scratch / "in", stage);
+  EXPECT_TRUE(run.complete);
+  EXPECT_EQ(run.tally[counted::kDamaged], 5);
+  EXPECT_EQ(run.tally[counted::kBad], 3);
+  EXPECT_GT(run.tally[counted::kDocuments], 21 + 3 * 10000);  // what stood before the damage
+  std::string errors;
+  for (const std::string& error : run.tally.errors()) errors += error + "\n";
+  for (const char* name : {"b-cut", "c-flipped", "d-cut", "e-no-zstd", "f-cut", "g-bytes:1",
+                           "g-bytes:2", "h-binary:1"}) {
+    EXPECT_NE(errors.find(name), std::string::npos) << name << "\n" << errors;
+  }
+}
+
+// Files cannot grow beyond so many bytes, as on a disk without room.
+class ShortDisk {
+ public:
+  explicit ShortDisk(rlim_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~ShortDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  ShortDisk(const ShortDisk&) = delete;
+  ShortDisk& operator=(const ShortDisk&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST(Hostile, AFullDiskEndsTheRunAndLosesNothing) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  for (const char* name : {"a", "b", "c"}) {
+    write_file(scratch / "in" / (std::string(name) + ".jsonl"),
+               good_lines(name[0] == 'b' ? 60000 : 500, static_cast<uint32_t>(name[0])));
+  }
+  for (const DocumentFormat format : {DocumentFormat::jsonl, DocumentFormat::parquet}) {
+    const std::string kind = format == DocumentFormat::jsonl ? "lines" : "columns";
+    StageSettings stage;
+    stage.format = format;
+    stage.window_bytes = 1 << 20;
+    stage.journal_bytes = 1;
+    stage.out = scratch / (kind + "-whole");
+    copy_corpus(scratch / "in", stage);
+    stage.out = scratch / kind;
+    {
+      const ShortDisk disk(200'000);  // the second file needs more
+      const Error error = error_of([&] { copy_corpus(scratch / "in", stage); });
+      EXPECT_EQ(error.fault(), Fault::data);
+      EXPECT_NE(std::string(error.what()).find("b."), std::string::npos) << error.what();
+    }
+    const std::string ending = format == DocumentFormat::jsonl ? ".jsonl.zst" : ".parquet";
+    EXPECT_TRUE(std::filesystem::exists(stage.out / "documents/in" / ("a" + ending)));
+    EXPECT_FALSE(std::filesystem::exists(stage.out / "documents/in" / ("b" + ending)));
+    EXPECT_FALSE(std::filesystem::exists(stage.out / kReportFile));
+    EXPECT_TRUE(copy_corpus(scratch / "in", stage).complete);  // with room again
+    for (const char* name : {"a", "b", "c"}) {
+      const std::string file = "documents/in/" + (name + ending);
+      EXPECT_TRUE(read_file(stage.out / file) == read_file(scratch / (kind + "-whole") / file))
+          << file;
+    }
+  }
+}
+
+TEST(Hostile, DocumentsOfAMillionRepeatsAreDeduplicated) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  std::string lines;
+  for (const char* part :
+       {"a ", "menu\\n", "one line of a certain length\\n", "x", "\xe4\xbd\xa0"}) {
+    std::string text;
+    for (int i = 0; i < 1'000'000 / 4; ++i) text += part;
+    lines += "{\"text\":\"" + text + "\"}\n{\"text\":\"" + text + "\"}\n";
+  }
+  write_file(scratch / "in" / "a.jsonl", lines);
+  const auto files = corpus_files(std::vector<std::string>{(scratch / "in").string()});
+  StageSettings stage;
+  stage.out = scratch / "documents";
+  DedupOptions options;
+  options.preset = signature_preset("native");
+  EXPECT_EQ(dedup_corpus(files, options, stage).tally["removed"], 5);
+  stage.out = scratch / "lines";
+  const StageRun run = dedup_lines(files, {}, stage);
+  EXPECT_GE(run.tally["removed_pieces"], 499'999);
+  EXPECT_EQ(run.tally["emptied_documents"], 4);  // short lines stay
+}
+
+// On a disk in memory where there is one: ten thousand files are flushed one by one.
+struct FastScratch {
+  FastScratch() {
+    if (const char* now = std::getenv("TMPDIR")) before = now;
+    if (std::filesystem::is_directory("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 1);
+    scratch = std::make_unique<Scratch>();
+    before.empty() ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", before.c_str(), 1);
+  }
+  std::string before;
+  std::unique_ptr<Scratch> scratch;
+};
+
+TEST(HostileSlow, OneUnreadableFileOfTenThousandIsNamedAndTheRestIsRead) {
+  const FastScratch fast;
+  const Path in = *fast.scratch / "in";
+  std::filesystem::create_directory(in);
+  for (int i = 0; i < 10000; ++i) {
+    const Path file = in / ("part-" + std::to_string(10000 + i) + ".jsonl");
+    if (i == 5000) {
+      std::filesystem::create_symlink("nowhere", file);  // root may read any file that is there
+    } else {
+      std::ofstream(file) << "{\"text\":\"document " << i << "\"}\n";
+    }
+  }
+  StageSettings stage;
+  stage.out = *fast.scratch / "out";
+  const Error error = error_of([&] { copy_corpus(in, stage); });
+  EXPECT_NE(std::string(error.what()).find("part-15000"), std::string::npos) << error.what();
+  stage.on_error = OnError::skip;
+  stage.out = *fast.scratch / "skip";
+  const StageRun run = copy_corpus(in, stage);
+  EXPECT_EQ(run.tally[counted::kDocuments], 9999);
+  EXPECT_EQ(run.tally[counted::kDamaged], 1);
+  ASSERT_EQ(run.tally.errors().size(), 1u);
+  EXPECT_NE(run.tally.errors()[0].find("part-15000"), std::string::npos);
+}
+
+TEST(HostileSlow, ALineOfAGigabyteIsPassedOverInLittleMemory) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  const Path file = scratch / "in" / "a.jsonl";
+  std::ofstream(file) << "{\"text\":\"before\"}\n";
+  std::filesystem::resize_file(file, int64_t{1} << 30);  // a hole: nothing is stored
+  std::ofstream(file, std::ios::app) << "\n{\"text\":\"after\"}\n";
+  StageSettings stage;
+  stage.out = scratch / "out";
+  stage.max_line_bytes = 64 << 20;
+  const Error error = error_of([&] { copy_corpus(scratch / "in", stage); });
+  EXPECT_EQ(std::string(error.what()), "in/a:2: a line is longer than 64.0 MiB");
+  stage.on_error = OnError::skip;
+  stage.out = scratch / "skip";
+  rusage before{}, after{};
+  ::getrusage(RUSAGE_SELF, &before);
+  const StageRun run = copy_corpus(scratch / "in", stage);
+  ::getrusage(RUSAGE_SELF, &after);
+  EXPECT_EQ(run.tally[counted::kDocuments], 2);
+  EXPECT_EQ(run.tally[counted::kTooLong], 1);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 512 << 10);  // KiB
+}
+
+}  // namespace
+}  // namespace tephra
