@@ -249,6 +249,25 @@ TEST(Pipeline, RunsStagesAndGoesOnWhereItWas) {
   EXPECT_EQ(run_pipeline(config, true).stages[0].second.find("documents")->integer(), 1);
 }
 
+TEST(Pipeline, TakesIndexesSubstringsAndParquet) {
+  StageCorpus corpus;
+  corpus.add("web", document(kProse) + document("Before it: " + kProse + " After it, more.") +
+                        document("Nothing of the above, and long enough to be a document."));
+  PipelineConfig config;
+  const std::string toml =
+      "inputs = ['" + corpus.inputs[0] + "']\nout = '" + (corpus.scratch / "out").string() +
+      "'\n[[stages]]\nkind = 'dedup'\nsave_index = '" + (corpus.scratch / "seen").string() +
+      "'\n[[stages]]\nkind = 'dedup'\nname = 'repeats'\nunit = 'substring'\nleast_bytes = 100\n"
+      "output_format = 'parquet'\n";
+  ConfigFile::parse(toml, "p.toml").load(config);
+  const PipelineResult result = run_pipeline(config, false);
+  EXPECT_EQ(result.stages[0].second.find("kept")->integer(), 3);
+  EXPECT_EQ(result.stages[1].second.find("removed_bytes")->integer(),
+            static_cast<int64_t>(kProse.size()));
+  EXPECT_TRUE(std::filesystem::exists(corpus.scratch / "out/repeats/documents/web/a.parquet"));
+  EXPECT_TRUE(std::filesystem::exists(corpus.scratch / "seen/index.json"));
+}
+
 TEST(LineDedup, KeepsTheFirstOfEqualLines) {
   StageCorpus corpus;
   const std::string menu = "Home | About | Contact | Imprint";

@@ -71,6 +71,10 @@ StageRun run_dedup(const PipelineConfig& config, const PipelineStage& stage,
   options.similarity = stage.similarity;
   options.max_source_loss = stage.max_loss;
   options.memory_bytes = memory;
+  if (stage.against_index) options.against_index = *stage.against_index;
+  if (stage.save_index) options.save_index = *stage.save_index;
+  options.index.kind = stage.index_kind == "bloom" ? IndexKind::bloom : IndexKind::full;
+  options.index.bloom_rate = stage.bloom_rate;
   return dedup_corpus(files, options, settings);
 }
 

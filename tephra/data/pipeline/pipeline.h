@@ -35,6 +35,9 @@ struct PipelineStage {
   bool across_sources = false;
   bool verify = true;
   double max_loss = 0.9;
+  std::optional<std::string> against_index, save_index;
+  std::string index_kind = "full";
+  double bloom_rate = 1e-5;
   // decontaminate
   std::vector<std::string> tasks;
   int64_t words = 13;

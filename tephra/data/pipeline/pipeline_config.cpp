@@ -34,6 +34,12 @@ void PipelineStage::fields(ConfigFields& f) {
   f.read("across_sources", across_sources, "dedup: remove only what a better source also has");
   f.read("verify", verify, "dedup: compare each document with the one that stays");
   f.read("max_loss", max_loss, "dedup: share of a source that may go", {.min = 0, .max = 1});
+  f.read("against_index", against_index, "dedup: remove what resembles a document of this index");
+  f.read("save_index", save_index, "dedup: add the documents that are kept to this index");
+  f.read("index_kind", index_kind, "dedup: of an index that is made",
+         {.choices = {"full", "bloom"}});
+  f.read("bloom_rate", bloom_rate, "dedup: of a bloom index that is made, share of wrong claims",
+         {.min = 1e-12, .max = 0.1});
   f.read("tasks", tasks, "decontaminate: benchmarks, as [NAME=]PATH");
   f.read("words", words, "decontaminate: words in a row that make a match", {.min = 1});
   f.read("weights", weights, "mix: share of each source, as SOURCE=NUMBER");
