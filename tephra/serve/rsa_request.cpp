@@ -51,7 +51,7 @@ RsaOptions read_rsa(const ChatRequest& r, const ApiLimits& limits) {
   return o;
 }
 
-RsaOptions fit_rsa(RsaOptions o, const ApiLimits& limits, int64_t room, int64_t prompt) {
+RsaOptions fit_rsa(const RsaOptions& o, const ApiLimits& limits, int64_t room, int64_t prompt) {
   const bool chosen = o.trace_tokens > 0;
   RsaOptions f = fitted(o, room, prompt);
   if (!chosen) {

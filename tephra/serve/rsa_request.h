@@ -14,6 +14,7 @@ RsaOptions read_rsa(const ChatRequest& request, const ApiLimits& limits);
 
 // Beta and tau filled in, within `room` tokens beside a prompt of `prompt` and within the limit of
 // all traces. ApiError when they do not fit.
-RsaOptions fit_rsa(RsaOptions options, const ApiLimits& limits, int64_t room, int64_t prompt);
+RsaOptions fit_rsa(const RsaOptions& options, const ApiLimits& limits, int64_t room,
+                   int64_t prompt);
 
 }  // namespace tephra
