@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <memory>
@@ -26,51 +27,105 @@ void relax() {
 #endif
 }
 
+// A thread that sleeps takes tens of microseconds to come back, more on a virtual machine: as long
+// as what happens between two parallel_fors of a model that decodes. So wait awake that long first.
+template <class F>
+bool spin_until(F&& done) {
+  constexpr auto kPatience = std::chrono::microseconds(200);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (done()) return true;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
 int available_cores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+// The pieces that one thread begins with. What it has not begun when another one runs out of its
+// own, that one helps with.
+struct alignas(64) Share {
+  std::atomic<int64_t> next;
+  int64_t end;
+};
+
 // One parallel_for. It is shared with the workers, so one that wakes late finds its own, finished
 // job and not the caller's next one.
-struct Job {
-  int64_t n;
-  int64_t grain;
-  int64_t pieces;
-  FunctionRef<void(int64_t, int64_t)> body;
-  std::atomic<int64_t> next{0};
-  std::atomic<int64_t> done{0};
-  std::mutex mutex;
-  std::condition_variable finished;
-  std::exception_ptr error;
+class Job {
+ public:
+  // Neighbouring pieces go to one thread: it reads memory in order, and from one parallel_for to
+  // the next it meets the rows that are still in its caches.
+  Job(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body, int threads)
+      : n_(n),
+        grain_(grain),
+        pieces_(ceil_div(n, grain)),
+        body_(body),
+        shares_(static_cast<size_t>(threads)) {
+    for (int64_t i = 0; i < threads; ++i) {
+      Share& share = shares_[static_cast<size_t>(i)];
+      share.next.store(ceil_div(pieces_ * i, threads), std::memory_order_relaxed);
+      share.end = ceil_div(pieces_ * (i + 1), threads);
+    }
+  }
 
-  void work() {
+  void work(size_t thread) {
     inside_body = true;
-    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) {
-      try {
-        body(i * grain, std::min(n, (i + 1) * grain));
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!error) error = std::current_exception();
-      }
-      if (done.fetch_add(1, std::memory_order_acq_rel) + 1 == pieces) {
-        const std::lock_guard lock(mutex);
-        finished.notify_all();
-      }
+    int64_t ran = 0;
+    for (size_t i = 0; i < shares_.size(); ++i) {
+      ran += work_on(shares_[(thread + i) % shares_.size()]);
     }
     inside_body = false;
+    if (ran == 0 || done_.fetch_add(ran, std::memory_order_acq_rel) + ran < pieces_) return;
+    const std::lock_guard lock(mutex_);
+    finished_.notify_all();
   }
 
-  // Spins for some microseconds before it sleeps: the last piece is usually nearly done.
-  void wait(int spins) {
-    for (int spin = 0; spin < spins; ++spin) {
-      if (done.load(std::memory_order_acquire) == pieces) return;
-      relax();
-    }
-    std::unique_lock lock(mutex);
-    finished.wait(lock, [&] { return done.load(std::memory_order_acquire) == pieces; });
+  // Spins before it sleeps: the last pieces are usually nearly done.
+  void wait(bool spin) {
+    const auto done = [&] { return done_.load(std::memory_order_acquire) == pieces_; };
+    if (spin && spin_until(done)) return;
+    std::unique_lock lock(mutex_);
+    finished_.wait(lock, done);
   }
+
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  int64_t work_on(Share& share) {
+    int64_t ran = 0;
+    while (share.next.load(std::memory_order_relaxed) < share.end) {
+      const int64_t i = share.next.fetch_add(1, std::memory_order_relaxed);
+      if (i >= share.end) break;
+      run(i);
+      ++ran;
+    }
+    return ran;
+  }
+
+  void run(int64_t i) {
+    try {
+      body_(i * grain_, std::min(n_, (i + 1) * grain_));
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+    }
+  }
+
+  const int64_t n_, grain_, pieces_;
+  const FunctionRef<void(int64_t, int64_t)> body_;
+  std::vector<Share> shares_;
+  std::atomic<int64_t> done_{0};
+  std::mutex mutex_;
+  std::condition_variable finished_;
+  std::exception_ptr error_;
 };
 
 class Pool {
@@ -82,10 +137,12 @@ class Pool {
   void resize(int count) {
     stop();
     threads_ = count;
-    spins_ = count <= available_cores() ? 4000 : 0;
+    spin_ = count <= available_cores();
     stopping_ = false;
     try {
-      for (int i = 1; i < count; ++i) workers_.emplace_back([this] { serve(); });
+      for (int i = 1; i < count; ++i) {
+        workers_.emplace_back([this, i] { serve(static_cast<size_t>(i)); });
+      }
     } catch (const std::system_error& e) {
       stop();
       threads_ = 1;
@@ -101,17 +158,15 @@ class Pool {
       posted_.fetch_add(1, std::memory_order_release);
     }
     wake_.notify_all();
-    job->work();
-    job->wait(spins_ / 2);
+    job->work(0);
+    job->wait(spin_);
   }
 
  private:
-  void serve() {
+  void serve(size_t thread) {
     uint64_t seen = 0;
     for (;;) {
-      for (int spin = 0; spin < spins_ && posted_.load(std::memory_order_acquire) == seen; ++spin) {
-        relax();
-      }
+      if (spin_) spin_until([&] { return posted_.load(std::memory_order_acquire) != seen; });
       std::shared_ptr<Job> job;
       {
         std::unique_lock lock(mutex_);
@@ -120,7 +175,7 @@ class Pool {
         seen = posted_.load();
         job = job_;
       }
-      job->work();
+      job->work(thread);
     }
   }
 
@@ -135,7 +190,7 @@ class Pool {
   }
 
   std::atomic<int> threads_{1};
-  int spins_ = 0;  // before sleeping; none when threads must share cores
+  bool spin_ = false;  // before sleeping; not when threads must share cores
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -173,12 +228,10 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> 
     for (int64_t i = 0; i < pieces; ++i) body(i * grain, std::min(n, (i + 1) * grain));
     return;
   }
-  std::shared_ptr<Job> job(new Job{n, grain, pieces, body, {}, {}, {}, {}, {}});
-  {
-    const std::lock_guard lock(pool_mutex);
-    pool().run(job);
-  }
-  if (job->error) std::rethrow_exception(job->error);
+  const std::lock_guard lock(pool_mutex);
+  const auto job = std::make_shared<Job>(n, grain, body, pool().threads());
+  pool().run(job);
+  job->rethrow();
 }
 
 }  // namespace tephra
