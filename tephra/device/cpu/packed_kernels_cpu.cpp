@@ -200,6 +200,45 @@ HWY_INLINE Codes codes_at(const std::byte* group, int pair, int vector, hn::Vec<
   }
 }
 
+// Asks for a group of a panel some groups before its turn, so that no page and no panel begins with
+// a wait: the hardware looks ahead within a page only. Into the second cache and not the first,
+// which can wait for few lines at a time: asked for them, it holds up the reads themselves. Behind
+// the last group comes the panel that the same place of the next block reads; of its scales a group
+// asks for an equal share.
+template <PackedFormat kFormat>
+class Ahead {
+ public:
+  HWY_INLINE Ahead(const PackedLayout& layout, int panels)
+      : groups_(layout.groups()),
+        codes_(layout.scale_bytes()),
+        next_(panels * layout.panel_bytes()) {}
+
+  HWY_INLINE void ask(const std::byte* panel, int64_t g) const {
+    const auto at = reinterpret_cast<uintptr_t>(panel);  // may lead behind the matrix
+    const int64_t wanted = g + kGroups;
+    const int64_t from =
+        wanted < groups_ ? wanted * kGroupBytes : next_ + (wanted - groups_) * kGroupBytes;
+    for (int64_t line = 0; line < kGroupBytes; line += 64) fetch(at, codes_ + from + line);
+    if (g % 2 == 0) fetch(at, next_ + g * kPanelRows * 2);
+  }
+
+ private:
+  // Bytes of a panel ahead. Measured: 8 bits are bound by memory and lose with more; 4 bits take
+  // longer to unpack than to read, and gain up to here.
+  static constexpr int64_t kBytes = kFormat == PackedFormat::q8 ? 1024 : 2048;
+  static constexpr int64_t kGroupBytes = PackedLayout{kFormat, 1, 1}.group_bytes();
+  static constexpr int64_t kGroups = kBytes / kGroupBytes;
+
+  static HWY_INLINE void fetch(uintptr_t panel, int64_t offset) {
+    constexpr int kRead = 0, kSecondCache = 2;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): never read through
+    __builtin_prefetch(reinterpret_cast<const void*>(panel + static_cast<uintptr_t>(offset)), kRead,
+                       kSecondCache);
+  }
+
+  int64_t groups_, codes_, next_;
+};
+
 // kRows rows of x by kPanels panels: independent streams of weights, read side by side, and each
 // activation put into a register once for all of them.
 template <PackedFormat kFormat, int kRows, int kPanels>
@@ -217,7 +256,11 @@ HWY_INLINE void block(const PackedTile& t, int64_t panel, int64_t row) {
   const std::byte* panels[kPanels];
   for (int p = 0; p < kPanels; ++p) panels[p] = t.product.weight.panel(panel + p);
 
+  const Ahead<kFormat> ahead(layout, kPanels);
   for (int64_t g = 0; g < groups; ++g) {
+    if constexpr (kRows < 4) {  // more of them find most of what they read in a cache
+      for (const std::byte* p : panels) ahead.ask(p, g);
+    }
     const int64_t at = row * groups + g;
     Sum exact[kRows][kSums];
     for (int r = 0; r < kRows; ++r) {
@@ -275,9 +318,13 @@ HWY_INLINE void panel_block(const PackedTile& t, int64_t panel) {
 template <PackedFormat kFormat>
 HWY_INLINE void tile(const PackedTile& t) {
   int64_t panel = t.panel_begin;
-  if (t.row_end - t.row_begin < 4) {
-    for (; panel + 4 <= t.panel_end; panel += 4) panel_block<kFormat, 4>(t, panel);
+  const int64_t rows = t.row_end - t.row_begin;
+  if constexpr (kFormat == PackedFormat::q4 && kVectors == 1) {  // there are registers for 8
+    for (; rows == 1 && panel + 8 <= t.panel_end; panel += 8) {
+      block<kFormat, 1, 8>(t, panel, t.row_begin);
+    }
   }
+  for (; rows < 4 && panel + 4 <= t.panel_end; panel += 4) panel_block<kFormat, 4>(t, panel);
   for (; panel + 2 <= t.panel_end; panel += 2) panel_block<kFormat, 2>(t, panel);
   for (; panel < t.panel_end; ++panel) panel_block<kFormat, 1>(t, panel);
 }
