@@ -45,7 +45,7 @@ CcaAttention::CcaAttention(const CcaConfig& config, const ParameterStore& store,
     conv0_bias_ = store[qkv + "conv_qk_depthwise.bias"];
   }
   if (config.conv_count >= 2) {
-    conv1_weight_ = store[qkv + "conv_qk_grouped.weight"];
+    conv1_weight_ = store.weight(qkv + "conv_qk_grouped.weight").tensor();
     conv1_bias_ = store[qkv + "conv_qk_grouped.bias"];
   }
   if (config.temperature != Temperature::none) temp_ = store[prefix + "qk_norm.temp"];

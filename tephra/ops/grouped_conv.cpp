@@ -20,7 +20,9 @@ void check(const Tensor& u, const Tensor& weight, const Tensor& bias, const Segm
           "grouped_conv: {} channels do not divide into groups of {}", u.cols(), weight.dim(1));
   require(bias.shape() == Shape{u.cols()}, "grouped_conv: bias must be [{}] to match u {}, got {}",
           u.cols(), u.shape(), bias.shape());
-  require(weight.dtype() == u.dtype() && bias.dtype() == u.dtype(),
+  const bool widened = u.device() == kCpu && u.dtype() == DType::f32 &&
+                       weight.dtype() == DType::bf16 && !weight.variable();
+  require((weight.dtype() == u.dtype() || widened) && bias.dtype() == u.dtype(),
           "grouped_conv: weight is {} and bias {}, u is {}", weight.dtype(), bias.dtype(),
           u.dtype());
   require_state("grouped_conv", left, {segments.count, weight.dim(2) - 1, u.cols()}, u.dtype());

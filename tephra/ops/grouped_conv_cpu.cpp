@@ -86,7 +86,7 @@ void for_each_tile(int64_t rows, int64_t groups, F&& f) {
   });
 }
 
-template <class T>
+template <class T, class W>
 void forward(const GroupedConv& k) {
   const Sizes s(k.weight);
   const SegmentRows<T> line(k.segments, k.u, k.left, k.u.cols());
@@ -96,10 +96,10 @@ void forward(const GroupedConv& k) {
     T* x = buffer.get(kTile * s.gathered());
     gather(line, k.segments, s, group, begin, end, x);
     const int64_t first = group * s.width;
-    cpu::gemm_serial(cpu::Gemm<T, T>{end - begin, s.width, s.gathered(), x, s.gathered(), false,
-                                     k.weight.data<T>() + first * s.gathered(), s.gathered(), true,
-                                     k.y.row<T>(begin) + first, k.y.row_stride(), false,
-                                     k.bias.data<T>() + first, rows});
+    cpu::gemm_serial(cpu::Gemm<T, T, W>{end - begin, s.width, s.gathered(), x, s.gathered(), false,
+                                        k.weight.data<W>() + first * s.gathered(), s.gathered(),
+                                        true, k.y.row<T>(begin) + first, k.y.row_stride(), false,
+                                        k.bias.data<T>() + first, rows});
   });
 }
 
@@ -233,7 +233,8 @@ void bias_gradient(const GroupedConvGrad& k) {
 
 void GroupedConv::on_cpu() const {
   if (u.cols() == 0) return;
-  visit_float(u.dtype(), [&]<class T>() { forward<T>(*this); });
+  if (weight.dtype() != u.dtype()) return forward<float, bf16>(*this);
+  visit_float(u.dtype(), [&]<class T>() { forward<T, T>(*this); });
 }
 
 void GroupedConvGrad::on_cpu() const {

@@ -57,7 +57,7 @@ class List {
     }
     if (c.conv_count >= 2) {
       add(qkv + "conv_qk_grouped.weight", {channels, c.head_dim, c.conv1_width},
-          ParameterKind::convolution, Narrowing::none);
+          ParameterKind::convolution, Narrowing::stored);
       vector(qkv + "conv_qk_grouped.bias", channels, 0);
     }
     if (c.temperature != Temperature::none) {
