@@ -26,6 +26,19 @@ constexpr int kBackwardRows = 2;
 constexpr int64_t kVectors = 5;  // hidden scale and bias, residual scale and bias, norm weight
 constexpr int64_t kSums = 4;  // over rows: of g, g * hidden, g * residual, dnormed * merged * rstd
 
+// Where they lie, for so few rows that packing them would cost more than it saves.
+template <class T>
+struct PlainVectors {
+  const T *hidden_scale, *hidden_bias, *residual_scale, *residual_bias, *weight;
+
+  PlainVectors(const ResidualScale& s, const Tensor& norm)
+      : hidden_scale(s.hidden_scale.data<T>()),
+        hidden_bias(s.hidden_bias.data<T>()),
+        residual_scale(s.residual_scale ? s.residual_scale.data<T>() : nullptr),
+        residual_bias(s.residual_bias ? s.residual_bias.data<T>() : nullptr),
+        weight(norm.data<T>()) {}
+};
+
 template <class T>
 struct VectorsAt {
   Vec<T> hidden_scale, hidden_bias, residual_scale, residual_bias, weight;
@@ -36,6 +49,13 @@ struct VectorsAt {
         residual_scale(load_up_to(packed + kVectors * c + 2 * n, n)),
         residual_bias(load_up_to(packed + kVectors * c + 3 * n, n)),
         weight(load_up_to(packed + kVectors * c + 4 * n, n)) {}
+
+  HWY_INLINE VectorsAt(const PlainVectors<T>& from, int64_t c, int64_t n)
+      : hidden_scale(load_up_to(from.hidden_scale + c, n)),
+        hidden_bias(load_up_to(from.hidden_bias + c, n)),
+        residual_scale(from.residual_scale ? load_up_to(from.residual_scale + c, n) : set<T>(0)),
+        residual_bias(from.residual_bias ? load_up_to(from.residual_bias + c, n) : set<T>(0)),
+        weight(load_up_to(from.weight + c, n)) {}
 };
 
 template <class T>
@@ -77,8 +97,9 @@ HWY_INLINE T* row_or_null(const Tensor& t, int64_t r) {
   return t ? t.row<T>(r) : nullptr;
 }
 
-template <class T, int kRows>
-void forward_rows(const MergeNorm& k, const acc_t<T>* packed, int64_t first) {
+// `vectors` are packed ones or PlainVectors.
+template <class T, int kRows, class Vectors>
+void forward_rows(const MergeNorm& k, const Vectors& vectors, int64_t first) {
   using Acc = acc_t<T>;
   const int64_t width = k.x.cols();
   const T* x[kRows];
@@ -94,7 +115,7 @@ void forward_rows(const MergeNorm& k, const acc_t<T>* packed, int64_t first) {
     squares[i] = set<T>(0);
   }
   for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
-    const VectorsAt<T> v(packed, c, n);
+    const VectorsAt<T> v(vectors, c, n);
     for (int i = 0; i < kRows; ++i) {
       const auto m = merge_at(v, x[i], stream[i], c, n).merged;
       squares[i] = hn::MulAdd(m, m, squares[i]);
@@ -108,7 +129,7 @@ void forward_rows(const MergeNorm& k, const acc_t<T>* packed, int64_t first) {
     rstd[i] = set<T>(r);
   }
   for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
-    const VectorsAt<T> v(packed, c, n);
+    const VectorsAt<T> v(vectors, c, n);
     for (int i = 0; i < kRows; ++i) {
       const auto m = hn::Mul(load_up_to(merged[i] + c, n), rstd[i]);
       store_up_to(normed[i] + c, hn::Mul(m, v.weight), n);
@@ -118,6 +139,11 @@ void forward_rows(const MergeNorm& k, const acc_t<T>* packed, int64_t first) {
 
 void forward(const MergeNorm& k) {
   visit_float(k.x.dtype(), [&]<class T>() HWY_ATTR {
+    if (k.x.rows() < kForwardRows) {
+      const PlainVectors<T> plain(k.scale, k.weight);
+      for (int64_t r = 0; r < k.x.rows(); ++r) forward_rows<T, 1>(k, plain, r);
+      return;
+    }
     const Tensor vectors = pack_vectors<T>(k.scale, k.weight);
     const auto* packed = vectors.data<acc_t<T>>();
     parallel_for(k.x.rows(), row_grain(k.x.cols()), [&](int64_t begin, int64_t end) HWY_ATTR {
