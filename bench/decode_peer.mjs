@@ -53,12 +53,12 @@ for (let turn = 0; turn < 2; ++turn) {
   const a = ours();
   rows.push({engine: 'tephra', 'MB a token': Object.values(a.bytes_per_step).reduce((x, y) => x + y) / 1e6,
     'tokens/s': a.tokens_per_s.median, 'GB/s median': a.gb_per_s.median, 'GB/s best': a.gb_per_s.best,
-    'memory GB/s': a.read_ceiling_gb_per_s});
+    'memory GB/s': a.read_ceiling_gb_per_s.median});
   const b = await theirs();
   const bytes = b.bytes;
   rows.push({engine: 'llama.cpp', 'MB a token': bytes / 1e6, 'tokens/s': 1 / b.median,
     'GB/s median': bytes / b.median / 1e9, 'GB/s best': bytes / b.best / 1e9,
-    'memory GB/s': a.read_ceiling_gb_per_s});
+    'memory GB/s': a.read_ceiling_gb_per_s.median});
 }
 console.log(`${os.cpus()[0].model}, ${threads} threads, ${tokens} tokens a turn`);
 for (const row of rows) {

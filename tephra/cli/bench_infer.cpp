@@ -2,6 +2,8 @@
 #include "tephra/cli/bench_infer.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <set>
 
 #include "tephra/autograd/tape.h"
@@ -12,6 +14,7 @@
 #include "tephra/cli/cold_files.h"
 #include "tephra/core/rng.h"
 #include "tephra/core/trace.h"
+#include "tephra/device/kernel_times.h"
 #include "tephra/device/machine.h"
 #include "tephra/infer/decoder.h"
 #include "tephra/models/checkpoint.h"
@@ -121,6 +124,41 @@ void summarise(std::vector<double>& seconds, InferResult& result) {
   result.median_seconds = seconds[seconds.size() / 2];
 }
 
+// Of one pass, of those that took `seconds`.
+std::vector<KernelCost> kernel_costs(const KernelTimes& times, const std::vector<double>& seconds) {
+  const auto count = static_cast<double>(seconds.size());
+  const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  std::vector<KernelCost> costs{{"between kernels", (all - times.seconds()) / count, 0}};
+  for (const auto& [name, entry] : times.entries()) {
+    costs.push_back({name, entry.seconds / count, static_cast<double>(entry.launches) / count});
+  }
+  std::sort(costs.begin(), costs.end(),
+            [](const KernelCost& a, const KernelCost& b) { return a.seconds > b.seconds; });
+  return costs;
+}
+
+// The memory's read bandwidth in passes of some milliseconds, taken between what it is compared to.
+class ReadSamples {
+ public:
+  ReadSamples() : peer_({kMaxStreamReads, 0}, beyond_cache_bytes()) { peer_.run(); }
+
+  void take(double seconds) {
+    const double end = steady_seconds() + seconds;
+    do {
+      rates_.push_back(peer_.bytes() / seconds_of([&] { peer_.run(); }));
+    } while (steady_seconds() < end);
+  }
+  void summarise(InferResult& result) {
+    std::sort(rates_.begin(), rates_.end());
+    result.ceiling = rates_.back();
+    result.median_ceiling = rates_[rates_.size() / 2];
+  }
+
+ private:
+  StreamPeer peer_;
+  std::vector<double> rates_;
+};
+
 // The prompt of every sequence, in chunks; the hidden states of the last pass.
 Tensor prefill(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts) {
   Tensor h;
@@ -149,14 +187,16 @@ InferResult bench_decode(const InferBench& o) {
     prompts.push_back(random_ids(model, o.context, static_cast<uint32_t>(i)));
   }
   result.first_pass_seconds = seconds_of([&] { prefill(decoder, prompts); });
-  result.ceiling = measure_read_gb_per_s(o.ceiling_seconds) * 1e9;
+  ReadSamples memory;
 
   std::vector<std::vector<int32_t>> next(static_cast<size_t>(o.batch), {1});
   std::vector<double> seconds;
-  double weights = 0;
   DecodeBytes sum;
+  std::optional<KernelTimes> times;
   Progress progress("decoding", o.tokens, "tokens");
   for (int64_t i = 0; i < o.tokens + 2; ++i) {  // the first two warm up
+    if (i >= 2) memory.take(o.ceiling_seconds / static_cast<double>(o.tokens));
+    if (i == 2 && o.profile) times.emplace();
     const Trace trace([](std::string_view name) { return name.ends_with(".expert"); });
     Tensor logits;
     const double s = seconds_of([&] { logits = model.logits(decoder.advance(next)); });
@@ -167,13 +207,14 @@ InferResult bench_decode(const InferBench& o) {
     const DecodeBytes bytes = weight_bytes(loaded, trace);
     sum.packed += bytes.packed;
     sum.other += bytes.other;
-    weights += 1;
     progress.add();
   }
   summarise(seconds, result);
-  result.bytes = {sum.packed / weights, sum.other / weights,
+  memory.summarise(result);
+  if (times) result.kernels = kernel_costs(*times, seconds);
+  const auto steps = static_cast<double>(o.tokens);
+  result.bytes = {sum.packed / steps, sum.other / steps,
                   cache_bytes(model, o.context + o.tokens / 2, o.batch)};
-  result.ceiling = std::max(result.ceiling, measure_read_gb_per_s(o.ceiling_seconds) * 1e9);
   return result;
 }
 
@@ -190,10 +231,12 @@ InferResult bench_prefill(const InferBench& o) {
   double head = 0;  // operations of the output projection for one token
   constexpr int kPasses = 4;
   std::vector<double> seconds;
+  std::optional<KernelTimes> times;
   Progress progress("prefilling", kPasses, "passes");
   for (int i = 0; i < kPasses; ++i) {
     stop_if_interrupted();
     Decoder decoder(model, 1, o.tokens);
+    if (i == 1 && o.profile) times.emplace();
     const double s = seconds_of([&] {
       const Tensor h = prefill(decoder, prompt);
       model.logits(h.slice_rows(h.rows() - 1, h.rows()));
@@ -207,6 +250,8 @@ InferResult bench_prefill(const InferBench& o) {
   // A prompt has the forward third of training's work, but the head for its last token alone.
   result.flops = figures.train_flops_per_token / 3 * static_cast<double>(o.tokens) -
                  head * static_cast<double>(o.tokens - 1);
+  if (times) result.kernels = kernel_costs(*times, seconds);
+  times.reset();
   result.ceiling = std::max(result.ceiling, measure_gemm_gflops(o.ceiling_seconds) * 1e9);
   return result;
 }

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tephra/base/json.h"
 #include "tephra/device/ceilings.h"
@@ -18,8 +19,9 @@ struct InferBench {
   int64_t context = 128;  // tokens in the cache before the timed ones
   int64_t tokens = 32;    // timed: decoded ones, or those of the prompt
   int64_t batch = 1;
-  double ceiling_seconds = 2;  // for the machine's ceiling, before and again after
+  double ceiling_seconds = 2;  // for the machine's ceiling: between the steps, or before and after
   bool cold = false;           // forget the files first, and time the start beside the disk
+  bool profile = false;        // time every kernel
 };
 
 // What decoding one token of each sequence reads.
@@ -38,6 +40,13 @@ struct ColdStart {
   double disk_speed = 0;           // bytes per second of plain reads of the same files
 };
 
+// What the kernels of one name took, of a step or a prompt.
+struct KernelCost {
+  std::string name;
+  double seconds = 0;
+  double launches = 0;
+};
+
 struct InferResult {
   std::optional<ColdStart> cold;
   double load_seconds = 0;
@@ -46,7 +55,11 @@ struct InferResult {
   double best_seconds = 0, median_seconds = 0;  // of one step, or of the whole prompt
   DecodeBytes bytes;                            // of a step
   double flops = 0;                             // of the prompt
-  double ceiling = 0;                           // bytes or operations per second
+  // Bytes or operations per second. A machine's memory is not the same from one second to the next,
+  // least of all a virtual one's: it is read between the steps, and the median belongs to theirs.
+  double ceiling = 0;               // the best
+  double median_ceiling = 0;        // of the memory
+  std::vector<KernelCost> kernels;  // of a step, the longest first; only if asked for
   double load_average = 0;
 };
 

@@ -51,8 +51,8 @@ std::string_view without_port(std::string_view host) {
 
 void HostNames::add(std::string_view name) {
   const std::string plain = plain_name(name);
-  const bool valid = !plain.empty() && (std::all_of(plain.begin(), plain.end(), in_name) ||
-                                        is_address(plain));
+  const bool valid =
+      !plain.empty() && (std::all_of(plain.begin(), plain.end(), in_name) || is_address(plain));
   require(valid, "expected the name of a host, such as model.example, without a port, got '{}'",
           clipped(name, 100));
   names_.insert(plain);

@@ -107,7 +107,7 @@ TEST(VerifyKnown, TakesAFileAndRefusesAnotherModel) {
 TEST(BenchDecode, CountsBytesAndGivesTheShare) {
   const Models m;
   const Ran ran = tephra({"bench", "decode", "--model", m.packed, "--tokens", "2", "--context", "4",
-                          "--ceiling-seconds", "0.05", "--cold", "--json"});
+                          "--ceiling-seconds", "0.05", "--cold", "--profile", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   const Json json = Json::parse(ran.out, "stdout");
   EXPECT_GT(json.find("cold")->find("first_token_seconds")->number(), 0);
@@ -117,6 +117,15 @@ TEST(BenchDecode, CountsBytesAndGivesTheShare) {
   EXPECT_GT(bytes->find("quantised")->number(), 0);
   EXPECT_GT(bytes->find("other_weights")->number(), 0);
   EXPECT_GT(json.find("share")->find("median")->number(), 0);
+  EXPECT_GE(json.find("read_ceiling_gb_per_s")->find("best")->number(),
+            json.find("read_ceiling_gb_per_s")->find("median")->number());
+  // All of a step's time is somewhere.
+  double seconds = 0;
+  for (const Json& kernel : json.find("kernels")->array()) {
+    seconds += kernel.find("seconds")->number();
+  }
+  EXPECT_GT(json.find("kernels")->array().size(), 10u);
+  EXPECT_GE(seconds * json.find("tokens_per_s")->find("best")->number(), 0.99);
 }
 
 TEST(BenchPrefill, CountsWorkAndGivesTheShare) {

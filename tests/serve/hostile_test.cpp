@@ -268,9 +268,10 @@ TEST_F(HostileClients, APageWhoseNameWasMadeToPointHereIsRefused) {
                             "[::1]:8080", "192.168.1.7:80", "model.example", "model.example:443"}) {
     EXPECT_EQ(answer(known).status, 200) << known;
   }
-  for (const char* foreign : {"evil.example", "localhost.evil.example:8080", "127.0.0.1.evil.example",
-                              "example", "x.model.example", "[::1].evil.example", "[::1", "1234",
-                              "evil.example:127.0.0.1", ":8080", "127.1"}) {
+  for (const char* foreign :
+       {"evil.example", "localhost.evil.example:8080", "127.0.0.1.evil.example", "example",
+        "x.model.example", "[::1].evil.example", "[::1", "1234", "evil.example:127.0.0.1", ":8080",
+        "127.1"}) {
     const HttpAnswer a = answer(foreign);
     EXPECT_EQ(a.status, 403) << foreign;
     expect_4xx(a, foreign);
