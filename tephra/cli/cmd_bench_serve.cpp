@@ -119,7 +119,7 @@ void print_report(const Options& o, const StreamLoadReport& r) {
                format("{:.1f}", 1e3 * percentile(sorted, 1))});
   };
   row("to the first token", r.first_token);
-  row("between tokens", r.between);
+  row("between events", r.between);
   table.print();
 }
 

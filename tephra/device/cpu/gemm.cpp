@@ -128,7 +128,7 @@ struct Tiles {
 template <class In, class Out, class W>
 int64_t tile_columns(const Gemm<In, Out, W>& g) {
   if (!few_rows(g)) return 512;
-  return std::max<int64_t>(16, (1 << 16) / std::max<int64_t>(1, g.k));
+  return std::max<int64_t>(16, (1 << 15) / std::max<int64_t>(1, g.k));
 }
 
 // Tall tiles are faster, but leave something for every thread of a large machine.
