@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -40,6 +41,22 @@ TEST_F(ParallelFor, RunsEveryPieceOnceCutAtMultiplesOfTheGrain) {
         for (const auto& hit : hits) ASSERT_EQ(hit, 1) << threads << " " << n << " " << grain;
       }
     }
+  }
+}
+
+TEST_F(ParallelFor, TakesOverWhatASlowThreadHasNotBegun) {
+  set_num_threads(2);
+  for (const int64_t slow : {0, 7}) {  // the first piece of one share, the last of the other
+    std::atomic<int> others{0};
+    parallel_for(8, 1, [&](int64_t i, int64_t) {
+      if (i != slow) {
+        ++others;
+        return;
+      }
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (others < 7 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      EXPECT_EQ(others, 7) << "nobody helped";
+    });
   }
 }
 

@@ -57,10 +57,36 @@ HWY_INLINE Vec<float> add_product(Bf16Piece a, Bf16Piece b, Vec<float> sum) {
   return hn::MulAdd(a.odd, b.odd, hn::MulAdd(a.even, b.even, sum));
 }
 
+// Asks for the same columns of the rows of B that come next, into the second cache
+// (docs/decisions/0048-weights-are-asked-for-ahead.md). Short rows are asked for two blocks ahead.
+template <int kCols, class W>
+class RowsAhead {
+ public:
+  HWY_INLINE RowsAhead(const W* b, int64_t ldb, int64_t j)
+      : stride_(static_cast<uintptr_t>(ldb) * sizeof(W)),
+        first_(
+            reinterpret_cast<uintptr_t>(b) +
+            static_cast<uintptr_t>(j + (ldb * kCols * int64_t{sizeof(W)} < 4096 ? 2 : 1) * kCols) *
+                stride_) {}
+
+  HWY_INLINE void ask(int64_t column) const {
+    const uintptr_t at = static_cast<uintptr_t>(column) * sizeof(W);
+    if (at % 64 != 0) return;
+    for (int c = 0; c < kCols; ++c) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): may lie behind the matrix, never read through
+      __builtin_prefetch(reinterpret_cast<const void*>(first_ + c * stride_ + at), 0, 2);
+    }
+  }
+
+ private:
+  uintptr_t stride_, first_;
+};
+
 // kRows rows of A by kCols rows of B (stored transposed). Every element has an accumulator of its
 // own, so its bits do not depend on the block it is computed in.
 template <int kRows, int kCols, class In, class Out, class W>
 HWY_INLINE void dot_block(const Gemm<In, Out, W>& g, int64_t i, int64_t j) {
+  const RowsAhead<kCols, W> ahead(g.b, g.ldb, j);
   Vec<In> sums[kRows][kCols];
   for (auto& row : sums) {
     for (auto& sum : row) sum = set<In>(0);
@@ -77,6 +103,7 @@ HWY_INLINE void dot_block(const Gemm<In, Out, W>& g, int64_t i, int64_t j) {
   const int64_t step = lanes<In>() * static_cast<int64_t>(sizeof(float) / sizeof(In));
   int64_t p = 0;
   for (; p + step <= g.k; p += step) {
+    if (i == 0) ahead.ask(p);  // later rows of A find them in a cache
     add([&](const auto* row) HWY_ATTR { return load_piece<In>(row + p); });
   }
   if (p < g.k) add([&](const auto* row) HWY_ATTR { return load_piece_n<In>(row + p, g.k - p); });
