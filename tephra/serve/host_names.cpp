@@ -42,9 +42,11 @@ std::string_view without_port(std::string_view host) {
     name = host.substr(0, colon);
     port = host.substr(colon);
   }
-  const bool digits = std::all_of(port.begin() + !port.empty(), port.end(),
-                                  [](char c) { return c >= '0' && c <= '9'; });
-  return (port.empty() || port[0] == ':') && digits ? name : std::string_view();
+  if (!port.empty() && port[0] != ':') return {};
+  const std::string_view number = port.substr(port.empty() ? 0 : 1);
+  const bool digits =
+      std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return digits ? name : std::string_view();
 }
 
 }  // namespace
