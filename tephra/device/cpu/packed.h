@@ -39,7 +39,7 @@ struct PackedLayout {
   // A panel: the scales of all groups, then the codes of all groups.
   int64_t scale_bytes() const { return groups() * kPanelRows * 2; }
   int64_t code_bytes() const { return groups() * group_bytes(); }
-  constexpr int64_t group_bytes() const {
+  int64_t group_bytes() const {
     return kPanelRows * kGroupColumns / (format == PackedFormat::q8 ? 1 : 2);
   }
   int64_t panel_bytes() const { return scale_bytes() + code_bytes(); }

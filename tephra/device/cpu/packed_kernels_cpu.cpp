@@ -226,7 +226,8 @@ class Ahead {
   // Bytes of a panel ahead. Measured: 8 bits are bound by memory and lose with more; 4 bits take
   // longer to unpack than to read, and gain up to here.
   static constexpr int64_t kBytes = kFormat == PackedFormat::q8 ? 1024 : 2048;
-  static constexpr int64_t kGroupBytes = PackedLayout{kFormat, 1, 1}.group_bytes();
+  static constexpr int64_t kGroupBytes =
+      kPanelRows * kGroupColumns / (kFormat == PackedFormat::q8 ? 1 : 2);
   static constexpr int64_t kGroups = kBytes / kGroupBytes;
 
   static HWY_INLINE void fetch(uintptr_t panel, int64_t offset) {
