@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kEnd = "</s>";
 constexpr std::string_view kLabel = "__label__";
 constexpr int kHierarchical = 1, kSoftmax = 3;
-constexpr size_t kMaxLineWords = 1024;  // fastText looks at no more
+constexpr uint32_t kHashStart = 2166136261u, kHashFactor = 16777619u;
 
 bool is_separator(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\v' || c == '\f' || c == '\0';
@@ -20,14 +20,38 @@ bool is_separator(char c) {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
+// Of one-vs-all, fastText looks it up in a table of steps: its probabilities are those.
+float sigmoid_step(float x) {
+  constexpr float kMost = 8;
+  constexpr int kSteps = 512;
+  if (x < -kMost) return 0;
+  if (x > kMost) return 1;
+  const auto step = static_cast<int>((x + kMost) * kSteps / kMost / 2);
+  return static_cast<float>(sigmoid(static_cast<double>(step) * 2 * kMost / kSteps - kMost));
+}
+
+// FNV-1a, with a sign: the format has it so.
+uint32_t hash_step(uint32_t h, char c) {
+  return (h ^ static_cast<uint32_t>(static_cast<int8_t>(c))) * kHashFactor;
+}
+
+bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+template <size_t kDim>
+void add_fixed_rows(const float* input, const std::vector<int32_t>& rows, float* sum) {
+  float total[kDim] = {};
+  for (const int32_t row : rows) {
+    const float* values = input + static_cast<size_t>(row) * kDim;
+    for (size_t d = 0; d < kDim; ++d) total[d] += values[d];
+  }
+  std::copy_n(total, kDim, sum);
+}
+
 }  // namespace
 
 uint32_t fasttext_hash(std::string_view word) {
-  uint32_t h = 2166136261u;
-  for (const char c : word) {
-    h ^= static_cast<uint32_t>(static_cast<int8_t>(c));  // its sign is part of the format
-    h *= 16777619u;
-  }
+  uint32_t h = kHashStart;
+  for (const char c : word) h = hash_step(h, c);
   return h;
 }
 
@@ -52,11 +76,26 @@ LabelTree::LabelTree(const std::vector<int64_t>& counts) {
   }
 }
 
-FastTextModel::FastTextModel(const FastTextArgs& given, std::vector<FastTextEntry> entries)
-    : args(given), entries_(std::move(entries)) {
+KeptBuckets::KeptBuckets(std::vector<std::pair<int32_t, int32_t>> kept, int32_t buckets) {
+  std::sort(kept.begin(), kept.end());
+  bits_.resize(static_cast<size_t>(buckets) / 64 + 1);
+  before_.resize(bits_.size());
+  for (const auto& [bucket, row] : kept) {
+    bits_[static_cast<size_t>(bucket) / 64] |= uint64_t{1} << bucket % 64;
+    rows_.push_back(row);
+  }
+  for (size_t i = 1; i < bits_.size(); ++i) {
+    before_[i] = before_[i - 1] + static_cast<uint32_t>(std::popcount(bits_[i - 1]));
+  }
+}
+
+FastTextModel::FastTextModel(const FastTextArgs& given, std::vector<FastTextEntry> entries,
+                             std::optional<KeptBuckets> kept)
+    : args(given), entries_(std::move(entries)), kept_(std::move(kept)) {
   index();
   const auto dim = static_cast<size_t>(args.dim);
-  input.resize((static_cast<size_t>(words_) + static_cast<size_t>(args.bucket)) * dim);
+  const size_t buckets = kept_ ? kept_->size() : static_cast<size_t>(args.bucket);
+  input.resize((static_cast<size_t>(words_) + buckets) * dim);
   output.resize(labels_.size() * dim);
 }
 
@@ -78,22 +117,32 @@ void FastTextModel::index() {
   if (args.loss == kHierarchical) tree_.emplace_back(counts);
 }
 
-// Character n-grams of "<word>".
-void FastTextModel::add_subwords(std::string_view word, std::vector<int32_t>& rows) const {
-  const std::string text = "<" + std::string(word) + ">";
-  const auto continues = [&](size_t i) {
-    return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+void FastTextModel::add_bucket(uint32_t bucket, std::vector<int32_t>& rows) const {
+  const int32_t row = kept_ ? kept_->row(bucket) : static_cast<int32_t>(bucket);
+  if (row >= 0) rows.push_back(words_ + row);
+}
+
+// Character n-grams of "<word>"; the hash of a longer one goes on from the shorter.
+void FastTextModel::add_subwords(std::string_view word, Scratch& scratch) const {
+  std::string& text = scratch.word;
+  text.assign(1, '<');
+  text += word;
+  text += '>';
+  const auto buckets = static_cast<uint64_t>(args.bucket);
+  // h mod buckets by two products instead of a division (Lemire et al., 2019); exact for 32 bits.
+  const uint64_t inverse = UINT64_MAX / buckets + 1;
+  const auto bucket_of = [&](uint32_t h) {
+    return static_cast<uint32_t>((static_cast<unsigned __int128>(inverse * h) * buckets) >> 64);
   };
   for (size_t i = 0; i < text.size(); ++i) {
-    if (continues(i)) continue;
+    if (continues(text[i])) continue;
+    uint32_t h = kHashStart;
     size_t end = i;
     for (int32_t n = 1; end < text.size() && n <= args.maxn; ++n) {
-      ++end;
-      while (continues(end)) ++end;
+      do h = hash_step(h, text[end++]);
+      while (end < text.size() && continues(text[end]));
       if (n < args.minn || (n == 1 && (i == 0 || end == text.size()))) continue;
-      const uint32_t h = fasttext_hash(std::string_view(text).substr(i, end - i)) %
-                         static_cast<uint32_t>(args.bucket);
-      rows.push_back(words_ + static_cast<int32_t>(h));
+      add_bucket(bucket_of(h), scratch.rows);
     }
   }
 }
@@ -107,9 +156,9 @@ void FastTextModel::rows_of(std::string_view text, Scratch& scratch) const {
     if (found != ids_.end() && !known) return;  // a label within the text
     scratch.hashes.push_back(static_cast<int32_t>(fasttext_hash(word)));
     if (known) scratch.rows.push_back(found->second);
-    if (args.maxn > 0 && args.bucket > 0 && word != kEnd) add_subwords(word, scratch.rows);
+    if (args.maxn > 0 && args.bucket > 0 && word != kEnd) add_subwords(word, scratch);
   };
-  for (size_t at = 0; at < text.size() && scratch.hashes.size() < kMaxLineWords;) {
+  for (size_t at = 0; at < text.size();) {
     while (at < text.size() && is_separator(text[at])) ++at;
     size_t end = at;
     while (end < text.size() && !is_separator(text[end])) ++end;
@@ -123,8 +172,18 @@ void FastTextModel::rows_of(std::string_view text, Scratch& scratch) const {
     const size_t last = std::min(scratch.hashes.size(), i + static_cast<size_t>(args.word_ngrams));
     for (size_t j = i + 1; j < last; ++j) {
       h = h * 116049371u + static_cast<uint64_t>(scratch.hashes[j]);
-      scratch.rows.push_back(words_ + static_cast<int32_t>(h % static_cast<uint64_t>(args.bucket)));
+      add_bucket(static_cast<uint32_t>(h % static_cast<uint64_t>(args.bucket)), scratch.rows);
     }
+  }
+}
+
+// In the order of the text, as fastText adds them.
+void FastTextModel::add_rows(Scratch& scratch) const {
+  const auto dim = static_cast<size_t>(args.dim);
+  if (dim == 16) return add_fixed_rows<16>(input.data(), scratch.rows, scratch.hidden.data());
+  for (const int32_t row : scratch.rows) {
+    const float* values = input.data() + static_cast<size_t>(row) * dim;
+    for (size_t d = 0; d < dim; ++d) scratch.hidden[d] += values[d];
   }
 }
 
@@ -134,10 +193,7 @@ void FastTextModel::all_probabilities(std::string_view text, Scratch& scratch) c
   scratch.hidden.assign(dim, 0);
   scratch.output.assign(labels_.size(), 0);
   if (scratch.rows.empty()) return;
-  for (const int32_t row : scratch.rows) {
-    const float* values = input.data() + static_cast<size_t>(row) * dim;
-    for (size_t d = 0; d < dim; ++d) scratch.hidden[d] += values[d];
-  }
+  add_rows(scratch);
   for (float& value : scratch.hidden) value /= static_cast<float>(scratch.rows.size());
   const auto dot = [&](size_t row) {
     float sum = 0;
@@ -159,7 +215,7 @@ void FastTextModel::all_probabilities(std::string_view text, Scratch& scratch) c
   float most = -INFINITY, sum = 0;
   for (size_t i = 0; i < labels_.size(); ++i) most = std::max(most, scratch.output[i] = dot(i));
   for (float& value : scratch.output) {
-    value = args.loss == kSoftmax ? std::exp(value - most) : static_cast<float>(sigmoid(value));
+    value = args.loss == kSoftmax ? std::exp(value - most) : sigmoid_step(value);
     sum += value;
   }
   if (args.loss != kSoftmax) return;

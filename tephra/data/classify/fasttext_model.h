@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear text classifiers in fastText's binary format (Joulin et al., 2016): read, written,
-// applied. Softmax, one-vs-all and hierarchical softmax; not its quantised .ftz files.
+// Linear text classifiers in fastText's binary format (Joulin et al., 2016): .bin files are read
+// and written, quantised .ftz files read. Softmax, one-vs-all and hierarchical softmax.
 #pragma once
 
+#include <bit>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -41,6 +43,27 @@ struct LabelTree {
   explicit LabelTree(const std::vector<int64_t>& counts);
 };
 
+// Which buckets of n-grams a pruned model kept, and their rows: a bit each, so that it stays in
+// cache where a table of two million would not.
+class KeptBuckets {
+ public:
+  KeptBuckets() = default;
+  // Pairs of a bucket and its row after the words.
+  KeptBuckets(std::vector<std::pair<int32_t, int32_t>> kept, int32_t buckets);
+
+  size_t size() const { return rows_.size(); }
+  int32_t row(uint32_t bucket) const {  // -1: not kept
+    const uint64_t word = bits_[bucket / 64], below = (uint64_t{1} << bucket % 64) - 1;
+    if ((word >> bucket % 64 & 1) == 0) return -1;
+    return rows_[before_[bucket / 64] + static_cast<uint32_t>(std::popcount(word & below))];
+  }
+
+ private:
+  std::vector<uint64_t> bits_;
+  std::vector<uint32_t> before_;  // kept ones before each word of bits
+  std::vector<int32_t> rows_;
+};
+
 class FastTextModel {
  public:
   // Fault::data names what is wrong with a file.
@@ -53,8 +76,9 @@ class FastTextModel {
   FastTextModel(const FastTextModel&) = delete;
   FastTextModel& operator=(const FastTextModel&) = delete;
 
-  // Words first, then labels, each by falling frequency.
-  FastTextModel(const FastTextArgs& args, std::vector<FastTextEntry> entries);
+  // Words first, then labels, each by falling frequency. Of a pruned model, with its buckets.
+  FastTextModel(const FastTextArgs& args, std::vector<FastTextEntry> entries,
+                std::optional<KeptBuckets> kept = std::nullopt);
 
   struct Prediction {
     size_t label = 0;
@@ -65,6 +89,7 @@ class FastTextModel {
     std::vector<int32_t> rows;
     std::vector<int32_t> hashes;
     std::vector<float> hidden, output;
+    std::string word;
   };
   // The most likely label of a text, newlines taken for spaces. An empty text has none: {0, 0}.
   Prediction predict(std::string_view text, Scratch& scratch) const;
@@ -77,11 +102,14 @@ class FastTextModel {
   void rows_of(std::string_view text, Scratch& scratch) const;
 
   FastTextArgs args;
-  std::vector<float> input, output;  // [words + bucket, dim], [labels, dim]
+  // [words + bucket (those that were kept), dim], [labels, dim]; quantised ones as floats
+  std::vector<float> input, output;
 
  private:
   void index();
-  void add_subwords(std::string_view word, std::vector<int32_t>& rows) const;
+  void add_subwords(std::string_view word, Scratch& scratch) const;
+  void add_bucket(uint32_t bucket, std::vector<int32_t>& rows) const;
+  void add_rows(Scratch& scratch) const;
   void all_probabilities(std::string_view text, Scratch& scratch) const;
 
   std::vector<FastTextEntry> entries_;
@@ -90,6 +118,7 @@ class FastTextModel {
   int32_t words_ = 0;
   int64_t tokens_ = 0;
   std::vector<LabelTree> tree_;  // one, or none
+  std::optional<KeptBuckets> kept_;
 };
 
 uint32_t fasttext_hash(std::string_view word);
