@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -88,12 +89,25 @@ bool unsettled(uint32_t c, NormalForm form) {
   return !composes(form) || compatible(form) || changes_in_nfc(c);
 }
 
+// The first byte at or after `at` that is not ASCII, eight at a time.
+size_t ascii_end(std::string_view text, size_t at) {
+  constexpr uint64_t kHighBits = 0x8080808080808080;
+  for (uint64_t word = 0; at + 8 <= text.size(); at += 8) {
+    std::memcpy(&word, text.data() + at, 8);
+    if ((word & kHighBits) != 0) break;
+  }
+  while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
+  return at;
+}
+
 // The next unsettled character at or after `at`; `settled` becomes the start of the last settled
 // one before it (or stays).
 size_t next_unsettled(std::string_view text, size_t at, NormalForm form, size_t& settled) {
   while (at < text.size()) {
     if (static_cast<unsigned char>(text[at]) < 0x80) {
-      settled = at++;
+      const size_t end = ascii_end(text, at);
+      settled = end - 1;
+      at = end;
       continue;
     }
     const CodePoint c = first_code_point(text.data() + at);

@@ -75,6 +75,20 @@ TEST(Sha1, IsTheStandardsOnBothPaths) {
   }
 }
 
+TEST(Sha1, OfTwoIsThatOfEach) {
+  std::mt19937 random(9);
+  for (int i = 0; i < 300; ++i) {
+    std::string a(random() % 200, 'a'), b(i % 3 == 0 ? a.size() : random() % 200, 'b');
+    for (std::string* text : {&a, &b}) {
+      for (char& c : *text) c = static_cast<char>(random());
+    }
+    uint32_t out[2];
+    sha1_prefix_pair(a, b, out);
+    EXPECT_EQ(out[0], sha1_prefix(a));
+    EXPECT_EQ(out[1], sha1_prefix(b));
+  }
+}
+
 TEST(Signatures, OfZyda1AreDatasketchsBitForBit) {
   Signer signer(signature_preset("zyda1"));
   const std::vector<uint64_t> values = signer.signature(kWords);
@@ -165,6 +179,48 @@ TEST(Minhash, IsExactAroundThePrime) {
   }
 }
 
+// The same for all 61 bits, and for a value that only seems to be the least: it wraps around.
+TEST(Minhash, WideIsExactAroundThePrime) {
+  for (uint64_t q = 0; q <= 8; ++q) {
+    for (uint64_t off = 0; off < 40; ++off) {
+      const uint64_t v = q * kMersenne61 + off - 20;
+      const Mersenne64 family(
+          {std::vector<uint64_t>(8, uint64_t{1} << 40), std::vector<uint64_t>(8, v)});
+      for (const size_t place : {0, 1, 17, 1500}) {
+        std::vector<uint64_t> hashes(1600);
+        for (size_t i = 0; i < hashes.size(); ++i) hashes[i] = 12345 + i;
+        hashes[place] = 0;
+        std::vector<uint64_t> got(8);
+        family.minima(hashes, got);
+        uint64_t want = UINT64_MAX;
+        for (const uint64_t hash : hashes) want = std::min(want, family.value(0, hash));
+        EXPECT_EQ(got[3], want) << v;
+      }
+    }
+  }
+}
+
+TEST(Minhash, WindowHashesAreThoseOfEachWindow) {
+  for (const std::string text :
+       {"short", "Größe: a text of some length, 你好 and so on, und nochmals 你好 zum Schluss.",
+        "plain text only, but long enough for more than one whole vector of windows in a row"}) {
+    std::vector<uint32_t> got;
+    murmur_window_hashes(text, 25, 77, got);
+    std::vector<size_t> starts;
+    for (size_t i = 0; i <= text.size(); ++i) {
+      if (i == text.size() || (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) {
+        starts.push_back(i);
+      }
+    }
+    std::vector<uint32_t> want;
+    if (starts.size() <= 25) want.push_back(murmur3(text, 77));
+    for (size_t w = 0; w + 25 < starts.size(); ++w) {
+      want.push_back(murmur3(text.substr(starts[w], starts[w + 25] - starts[w]), 77));
+    }
+    EXPECT_EQ(got, want) << text;
+  }
+}
+
 TEST(Minhash, SeededMurmurIsTheMinimumOverWindows) {
   const std::string text = "Größe: a text of some length, 你好 and so on.";
   std::vector<uint32_t> seeds = nemo_seeds(16, 10), got(16);
@@ -198,6 +254,61 @@ TEST(NormalWords, AreLoweredWithoutPunctuation) {
   EXPECT_EQ(words.text(), "你 好 world 世 界");
   words.set("... !!", Normalization::zyda1);
   EXPECT_EQ(words.size(), 0u);
+}
+
+// Character by character, of a few kinds that are easily told.
+std::string plain_words(const std::vector<std::string>& text, bool fineweb) {
+  std::string out;
+  bool gap = true, digit = false;
+  const auto put = [&](const std::string& c) {
+    if (gap && !out.empty()) out += ' ';
+    gap = false;
+    out += c;
+  };
+  for (const std::string& c : text) {
+    const bool ascii_digit = c[0] >= '0' && c[0] <= '9', arabic_digit = c == "٣";
+    if (c == " " || c == "\n" || (fineweb && (c == "." || c == "“"))) {
+      gap = true;
+      digit = false;
+    } else if (fineweb && (ascii_digit || arabic_digit)) {
+      if (!digit) put("0");
+      digit = true;
+    } else if (c == "你") {
+      gap = true;
+      put(c);
+      gap = true;
+      digit = false;
+    } else if (c != ".") {
+      put(c == "A" ? "a" : c);
+      digit = false;
+    }
+  }
+  return out;
+}
+
+TEST(NormalWords, AreThoseOfThePlainLoop) {
+  const std::vector<std::string> kinds = {"a", "A", "b",  " ", "\n", ".",
+                                          "1", "2", "你", "ß", "“",  "٣"};
+  std::mt19937 random(13);
+  NormalWords words;
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<std::string> text;
+    std::string joined;
+    const size_t length = random() % 200, used = 3 + random() % (kinds.size() - 2);
+    for (size_t i = 0; i < length; ++i) {
+      text.push_back(kinds[random() % (round % 2 == 0 ? kinds.size() : used)]);
+      joined += text.back();
+    }
+    for (const bool fineweb : {false, true}) {
+      words.set(joined, fineweb ? Normalization::fineweb : Normalization::zyda1);
+      ASSERT_EQ(words.text(), plain_words(text, fineweb)) << joined;
+      std::string by_word;
+      for (size_t i = 0; i < words.size(); ++i) {
+        by_word += (i > 0 ? " " : "") + std::string(words.words(i, 1));
+      }
+      ASSERT_EQ(by_word, words.text());
+    }
+  }
 }
 
 TEST(BandJoin, JoinsEqualKeysAsBruteForceDoes) {
@@ -355,7 +466,8 @@ TEST(Dedup, KeepsOneOfEachOnEveryPresetAndThreadCount) {
     if (i % 3 == 0) texts.push_back("  " + texts.back() + "!");  // alike after normalisation
   }
   const int before = num_threads();
-  for (const char* preset : {"native", "zyda1", "zyda1-xxh3", "fineweb", "zyda2", "zyda2-2024"}) {
+  for (const char* preset :
+       {"native", "zyda1", "zyda1-xxh3", "fineweb", "zyda2", "zyda2-2024", "native-chars"}) {
     DedupCorpus corpus;
     corpus.add("web", texts);
     std::string first;

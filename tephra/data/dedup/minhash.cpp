@@ -42,6 +42,7 @@ void Mersenne32::minima(std::vector<uint32_t>& hashes, std::span<uint32_t> minim
     return;
   }
   const size_t count = hashes.size();
+  static_assert(kBlock == kLanes);
   hashes.resize(padded(count), hashes.back());
   std::array<uint32_t, kMaxPermutations + kLanes> least, bounds{};
   for (size_t i = 0; i < a_.size(); ++i) {
@@ -58,10 +59,27 @@ uint64_t Mersenne64::value(size_t i, uint64_t hash) const {
   return (family_.a[i] * hash + family_.b[i]) % kMersenne61;
 }
 
-void Mersenne64::minima(std::span<const uint64_t> hashes, std::span<uint64_t> minima) const {
-  TEPHRA_ASSERT(size() % 8 == 0 && minima.size() == size(), "whole vectors of permutations");
-  run(Mersenne64Kernel{hashes.data(), hashes.size(), family_.a.data(), family_.b.data(), size(),
-                       minima.data()});
+Mersenne64::Mersenne64(Affine family) : family_(std::move(family)) {
+  TEPHRA_ASSERT(size() % 8 == 0 && size() <= kMaxPermutations, "whole vectors of permutations");
+  for (const uint64_t a : family_.a) top_a_.push_back(a << 3);
+  for (const uint64_t b : family_.b) top_b_.push_back(((b + kSlack) << 3) + kSign);
+}
+
+void Mersenne64::minima(std::vector<uint64_t>& hashes, std::span<uint64_t> minima) const {
+  if (hashes.empty()) {
+    std::fill(minima.begin(), minima.end(), kMersenne61);
+    return;
+  }
+  const size_t count = hashes.size();
+  hashes.resize(padded(count), hashes.back());
+  std::array<int64_t, kMaxPermutations> bounds;
+  for (size_t i = 0; i < size(); ++i) {
+    minima[i] = value(i, hashes[0]);
+    bounds[i] = wide_bound_of(minima[i]);
+  }
+  run(Mersenne64Kernel{hashes.data(), count, family_.a.data(), family_.b.data(), top_a_.data(),
+                       top_b_.data(), size(), minima.data(), bounds.data()});
+  hashes.resize(count);
 }
 
 Native32::Native32(const Affine& family) : a_(low_words(family.a)), b_(low_words(family.b)) {
@@ -74,45 +92,92 @@ void Native32::minima(std::span<const uint32_t> hashes, std::span<uint32_t> mini
 
 namespace {
 
-// Where each code point begins, and the end.
-void code_point_starts(std::string_view text, std::vector<size_t>& starts) {
-  starts.clear();
-  for (size_t i = 0; i < text.size(); ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) starts.push_back(i);
+constexpr size_t kWindowsAtOnce = 2048;  // what they need stays in cache
+
+// Windows of a text, at every code point, and what the kernels need of them.
+struct Windows {
+  std::string_view text;
+  size_t width;
+  std::vector<uint32_t> starts;  // of code points, and the end
+  std::vector<uint32_t> mixed;   // of the four bytes from each byte on
+  size_t points, count;
+
+  Windows(std::string_view given, size_t code_points) : text(given), width(code_points) {
+    for (size_t i = 0; i < text.size(); ++i) {
+      if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) {
+        starts.push_back(static_cast<uint32_t>(i));
+      }
+    }
+    points = starts.size();
+    count = points < width ? 1 : points - width + 1;
+    starts.push_back(static_cast<uint32_t>(text.size()));
+    mixed.resize(text.size() + kLanes);
+    for (size_t i = 0; i + 4 <= text.size(); ++i) {
+      uint32_t block = 0;
+      std::memcpy(&block, text.data() + i, 4);
+      mixed[i] = murmur::mix_block(block);
+    }
   }
-  starts.push_back(text.size());
-}
+
+  size_t size(size_t w) const { return starts[std::min(points, w + width)] - starts[w]; }
+
+  // After the neighbours of `begin` that begin one byte after another and have as many bytes: of
+  // ASCII, some thousand.
+  size_t like(size_t begin) const {
+    size_t end = begin + 1;
+    const size_t most = std::min(count, begin + kWindowsAtOnce), bytes = size(begin);
+    while (end < most && starts[end] == starts[end - 1] + 1 && size(end) == bytes) ++end;
+    return end;
+  }
+
+  // Of each such window what comes after whole blocks, mixed, and its size.
+  void rests(size_t begin, size_t end, std::vector<uint32_t>& last) const {
+    const size_t bytes = size(begin), whole = bytes / 4 * 4;
+    last.resize(end - begin + kLanes);
+    for (size_t w = begin; w < end; ++w) {
+      uint32_t rest = 0;
+      for (size_t i = whole; i < bytes; ++i) {
+        const auto byte = static_cast<unsigned char>(text[starts[w] + i]);
+        rest |= uint32_t{byte} << (8 * (i - whole));
+      }
+      last[w - begin] = murmur::mix_block(rest) ^ static_cast<uint32_t>(bytes);
+    }
+  }
+};
 
 }  // namespace
 
 void seeded_murmur_minima(std::string_view text, size_t width, std::span<const uint32_t> seeds,
                           std::span<uint32_t> minima) {
   TEPHRA_ASSERT(seeds.size() % kLanes == 0, "whole vectors of seeds");
-  if (text.empty()) {
-    std::fill(minima.begin(), minima.end(), 0);
-    return;
+  std::fill(minima.begin(), minima.end(), text.empty() ? 0 : UINT32_MAX);
+  if (text.empty()) return;
+  const Windows all(text, width);
+  std::vector<uint32_t> last;
+  for (size_t begin = 0; begin < all.count;) {
+    const size_t end = all.like(begin);
+    all.rests(begin, end, last);
+    run(MurmurKernel{all.mixed.data(), all.starts.data() + begin, last.data(), end - begin,
+                     all.size(begin) / 4, seeds.data(), seeds.size(), minima.data()});
+    begin = end;
   }
-  std::fill(minima.begin(), minima.end(), UINT32_MAX);
-  std::vector<size_t> starts;
-  code_point_starts(text, starts);
-  const size_t points = starts.size() - 1;
-  const size_t windows = points < width ? 1 : points - width + 1;
-  std::vector<uint32_t> mixed;
-  for (size_t w = 0; w < windows; ++w) {
-    const size_t end = starts[std::min(points, w + width)];
-    const std::string_view bytes = text.substr(starts[w], end - starts[w]);
-    mixed.clear();
-    size_t at = 0;
-    for (; at + 4 <= bytes.size(); at += 4) {
-      uint32_t block = 0;
-      std::memcpy(&block, bytes.data() + at, 4);
-      mixed.push_back(murmur::mix_block(block));
-    }
-    uint32_t rest = 0;
-    if (at < bytes.size()) std::memcpy(&rest, bytes.data() + at, bytes.size() - at);
-    const uint32_t last = murmur::mix_block(rest) ^ static_cast<uint32_t>(bytes.size());
-    run(MurmurKernel{mixed.data(), mixed.size(), last, seeds.data(), seeds.size(), minima.data()});
+}
+
+void murmur_window_hashes(std::string_view text, size_t width, uint32_t seed,
+                          std::vector<uint32_t>& hashes) {
+  hashes.clear();
+  if (text.empty()) return;
+  const Windows all(text, width);
+  hashes.resize(all.count + kLanes);
+  std::vector<uint32_t> last;
+  for (size_t begin = 0; begin < all.count;) {
+    const size_t end = all.like(begin);
+    all.rests(begin, end, last);
+    run(WindowHashKernel{all.mixed.data() + all.starts[begin], last.data(), end - begin,
+                         all.size(begin) / 4, seed, hashes.data() + begin});
+    begin = end;
   }
+  hashes.resize(all.count);
 }
 
 }  // namespace tephra

@@ -33,13 +33,15 @@ class Mersenne32 {
 // v_i(h) = ((a_i h + b_i) mod 2^64) mod (2^61 - 1), all of it, as datatrove has it.
 class Mersenne64 {
  public:
-  explicit Mersenne64(Affine family) : family_(std::move(family)) {}
-  void minima(std::span<const uint64_t> hashes, std::span<uint64_t> minima) const;
+  explicit Mersenne64(Affine family);
+  // As of Mersenne32; 2^61 - 1 when there are no hashes.
+  void minima(std::vector<uint64_t>& hashes, std::span<uint64_t> minima) const;
   uint64_t value(size_t i, uint64_t hash) const;
   size_t size() const { return family_.a.size(); }
 
  private:
   Affine family_;
+  std::vector<uint64_t> top_a_, top_b_;  // of the vectors
 };
 
 // v_i(h) = (h xor b_i) a_i mod 2^32: ours, for when nobody else's signatures are to be met.
@@ -58,5 +60,9 @@ class Native32 {
 // shorter text is one window. As Zyda-2 was released. Of no text, zeros.
 void seeded_murmur_minima(std::string_view text, size_t width, std::span<const uint32_t> seeds,
                           std::span<uint32_t> minima);
+
+// murmur3 of the same windows with one seed, one after another.
+void murmur_window_hashes(std::string_view text, size_t width, uint32_t seed,
+                          std::vector<uint32_t>& hashes);
 
 }  // namespace tephra

@@ -27,8 +27,20 @@ inline uint32_t mersenne_low(uint64_t v) { return static_cast<uint32_t>(v + quot
 // A hash can lower the minimum m only if low(v) + kSlack, which may wrap, is not above this.
 inline uint32_t bound_of(uint32_t m) { return m > UINT32_MAX - kSlack ? UINT32_MAX : m + kSlack; }
 
+// The same for all 61 bits: (v + kSlack) 8 mod 2^64 has them on top, in the order of v mod p but
+// for kSlack steps. As a signed number (2^63 added) it is compared by any vector unit.
+inline constexpr uint64_t kSign = uint64_t{1} << 63;
+inline int64_t wide_bound_of(uint64_t m) {
+  const uint64_t top = m + kSlack >= (uint64_t{1} << 61) ? UINT64_MAX : (m + kSlack) << 3 | 7;
+  return static_cast<int64_t>(top ^ kSign);
+}
+
+// The least value of each block of hashes is kept for so many blocks; then only those blocks are
+// looked at again that could hold a minimum.
+inline constexpr size_t kBlock = 16, kSegmentBlocks = 64;
+
 struct Mersenne32Kernel {
-  const uint32_t* hashes;  // padded to kLanes with repeats
+  const uint32_t* hashes;  // padded to kBlock with repeats
   size_t hash_count;
   const uint64_t *a, *b;
   const uint32_t *low_a, *low_b;  // low words; b with kSlack added
@@ -37,11 +49,13 @@ struct Mersenne32Kernel {
 };
 
 struct Mersenne64Kernel {
-  const uint64_t* hashes;
+  const uint64_t* hashes;  // padded to kBlock with repeats
   size_t hash_count;
   const uint64_t *a, *b;
+  const uint64_t *top_a, *top_b;  // 8 a, and 8 (b + kSlack) + kSign
   size_t count;
   uint64_t* minima;
+  int64_t* bounds;
 };
 
 struct Native32Kernel {
@@ -53,17 +67,30 @@ struct Native32Kernel {
 };
 
 struct MurmurKernel {
-  const uint32_t* mixed;  // whole blocks of the window
-  size_t blocks;
-  uint32_t last;  // the rest of the window, mixed, and its size
+  const uint32_t* mixed;   // the four bytes from each byte of the text on, mixed
+  const uint32_t* starts;  // of the windows in the text
+  const uint32_t* last;    // the rest of each window, mixed, and its size
+  size_t windows;
+  size_t blocks;  // whole ones of each window
   const uint32_t* seeds;
   size_t count;
   uint32_t* minima;
+};
+
+// Whole vectors are read and written: kLanes more of each.
+struct WindowHashKernel {
+  const uint32_t* mixed;  // from the first window on
+  const uint32_t* last;
+  size_t windows;
+  size_t blocks;
+  uint32_t seed;
+  uint32_t* hashes;
 };
 
 void run(const Mersenne32Kernel& kernel);
 void run(const Mersenne64Kernel& kernel);
 void run(const Native32Kernel& kernel);
 void run(const MurmurKernel& kernel);
+void run(const WindowHashKernel& kernel);
 
 }  // namespace tephra::minhash

@@ -10,6 +10,8 @@
 
 namespace tephra {
 
+struct AsciiMasks;
+
 enum class Normalization {
   zyda1,    // ASCII punctuation is deleted
   fineweb,  // punctuation becomes space, numbers 0, and accents go (NFD without marks)
@@ -20,16 +22,19 @@ class NormalWords {
   // Characters of scripts without spaces become words of their own.
   void set(std::string_view text, Normalization normalization);
 
-  size_t size() const { return starts_.size(); }
-  std::string_view text() const { return std::string_view(text_).substr(0, size_); }
-  // Words [first, first + count), joined by spaces.
+  size_t size() const { return count_; }
+  std::string_view text() const {
+    return size_ == 0 ? std::string_view() : std::string_view(text_).substr(1, size_ - 1);
+  }
+  // Words [first, first + count), joined by spaces. Eight bytes after it can be read.
   std::string_view words(size_t first, size_t count) const {
-    const size_t end = first + count < starts_.size() ? starts_[first + count] - 1 : size_;
-    return std::string_view(text_).substr(starts_[first], end - starts_[first]);
+    const size_t end = first + count < count_ ? starts_[first + count] - 1 : size_;
+    return {text_.data() + starts_[first], end - starts_[first]};
   }
 
  private:
-  void put_ascii(std::string_view text, size_t& i, Normalization normalization);
+  void put_block(const AsciiMasks& masks, const char* lowered, std::string_view text, size_t at);
+  void put_run(const char* from, size_t size);
   void put_wide(uint32_t code_point, Normalization normalization);
   void put_number();
   void begin_word();
@@ -37,7 +42,10 @@ class NormalWords {
   std::string text_;
   std::string decomposed_;
   std::vector<uint32_t> starts_;
-  size_t size_ = 0;     // of text_ that is used
+  size_t count_ = 0;  // of starts_ that is used
+  size_t size_ = 0;   // of text_ that is used; a space stands before every word
+  size_t next_ = 0;   // byte of the text after the last wide character
+  Normalization normalization_ = Normalization::zyda1;
   bool gap_ = true;     // the next character begins a word
   bool digit_ = false;  // the last one was a digit
 };

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -63,74 +64,147 @@ bool has_fast_block() {
   return kHas;
 }
 
-// Twenty groups of four rounds; m holds the last sixteen words of the schedule, four a vector.
-__attribute__((target("sha,sse4.1"))) void fast_block(std::array<uint32_t, 5>& state,
-                                                      const uint8_t* block) {
-  const __m128i swap = _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f);
-  __m128i abcd =
-      _mm_shuffle_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(state.data())), 0x1b);
-  __m128i e = _mm_set_epi32(static_cast<int>(state[4]), 0, 0, 0);
-  const __m128i abcd_start = abcd, e_start = e;
+namespace {
+
+#define TEPHRA_SHA __attribute__((target("sha,sse4.1"), always_inline)) inline
+
+// One text at work; m holds the last sixteen words of the schedule, four a vector.
+struct Rounds {
+  __m128i abcd, e, before, abcd_start, e_start;
   __m128i m[4];
+};
+
+TEPHRA_SHA void begin_rounds(Rounds& r, const std::array<uint32_t, 5>& state,
+                             const uint8_t* block) {
+  const __m128i swap = _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f);
+  r.abcd = r.abcd_start = r.before =
+      _mm_shuffle_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(state.data())), 0x1b);
+  r.e = r.e_start = _mm_set_epi32(static_cast<int>(state[4]), 0, 0, 0);
   for (int i = 0; i < 4; ++i) {
-    m[i] =
+    r.m[i] =
         _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 16 * i)), swap);
   }
-  __m128i before = abcd;
-#pragma GCC unroll 20
-  for (int group = 0; group < 20; ++group) {
-    if (group >= 4) {
-      const __m128i w = _mm_sha1msg1_epu32(m[group % 4], m[(group + 1) % 4]);
-      m[group % 4] = _mm_sha1msg2_epu32(_mm_xor_si128(w, m[(group + 2) % 4]), m[(group + 3) % 4]);
-    }
-    e = group == 0 ? _mm_add_epi32(e, m[0]) : _mm_sha1nexte_epu32(before, m[group % 4]);
-    before = abcd;
-    switch (group / 5) {
-      case 0:
-        abcd = _mm_sha1rnds4_epu32(abcd, e, 0);
-        break;
-      case 1:
-        abcd = _mm_sha1rnds4_epu32(abcd, e, 1);
-        break;
-      case 2:
-        abcd = _mm_sha1rnds4_epu32(abcd, e, 2);
-        break;
-      default:
-        abcd = _mm_sha1rnds4_epu32(abcd, e, 3);
-    }
-  }
-  e = _mm_sha1nexte_epu32(before, e_start);
-  abcd = _mm_add_epi32(abcd, abcd_start);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(state.data()), _mm_shuffle_epi32(abcd, 0x1b));
-  state[4] = static_cast<uint32_t>(_mm_extract_epi32(e, 3));
 }
+
+// Four rounds of the eighty.
+template <int kGroup>
+TEPHRA_SHA void four_rounds(Rounds& r) {
+  if constexpr (kGroup >= 4) {
+    const __m128i w = _mm_sha1msg1_epu32(r.m[kGroup % 4], r.m[(kGroup + 1) % 4]);
+    r.m[kGroup % 4] =
+        _mm_sha1msg2_epu32(_mm_xor_si128(w, r.m[(kGroup + 2) % 4]), r.m[(kGroup + 3) % 4]);
+  }
+  r.e = kGroup == 0 ? _mm_add_epi32(r.e, r.m[0]) : _mm_sha1nexte_epu32(r.before, r.m[kGroup % 4]);
+  r.before = r.abcd;
+  r.abcd = _mm_sha1rnds4_epu32(r.abcd, r.e, kGroup / 5);
+}
+
+TEPHRA_SHA void end_rounds(Rounds& r, std::array<uint32_t, 5>& state) {
+  r.e = _mm_sha1nexte_epu32(r.before, r.e_start);
+  r.abcd = _mm_add_epi32(r.abcd, r.abcd_start);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(state.data()), _mm_shuffle_epi32(r.abcd, 0x1b));
+  state[4] = static_cast<uint32_t>(_mm_extract_epi32(r.e, 3));
+}
+
+template <int... kGroups>
+TEPHRA_SHA void all_rounds(Rounds& r, std::integer_sequence<int, kGroups...>) {
+  (four_rounds<kGroups>(r), ...);
+}
+template <int... kGroups>
+TEPHRA_SHA void all_rounds(Rounds& r, Rounds& s, std::integer_sequence<int, kGroups...>) {
+  ((four_rounds<kGroups>(r), four_rounds<kGroups>(s)), ...);
+}
+
+}  // namespace
+
+__attribute__((target("sha,sse4.1"))) void fast_block(std::array<uint32_t, 5>& state,
+                                                      const uint8_t* block) {
+  Rounds r;
+  begin_rounds(r, state, block);
+  all_rounds(r, std::make_integer_sequence<int, 20>());
+  end_rounds(r, state);
+}
+
+__attribute__((target("sha,sse4.1"))) void fast_block_pair(std::array<uint32_t, 5>& a,
+                                                           const uint8_t* block_a,
+                                                           std::array<uint32_t, 5>& b,
+                                                           const uint8_t* block_b) {
+  Rounds r, s;
+  begin_rounds(r, a, block_a);
+  begin_rounds(s, b, block_b);
+  all_rounds(r, s, std::make_integer_sequence<int, 20>());
+  end_rounds(r, a);
+  end_rounds(s, b);
+}
+
+#undef TEPHRA_SHA
 
 #else
 
 bool has_fast_block() { return false; }
 void fast_block(std::array<uint32_t, 5>& state, const uint8_t* block) { plain_block(state, block); }
+void fast_block_pair(std::array<uint32_t, 5>& a, const uint8_t* block_a, std::array<uint32_t, 5>& b,
+                     const uint8_t* block_b) {
+  plain_block(a, block_a);
+  plain_block(b, block_b);
+}
 
 #endif
 
 }  // namespace sha1_detail
 
+namespace {
+
+// The blocks of a text: those of its own bytes, then one or two with its end and length.
+class Blocks {
+ public:
+  explicit Blocks(std::string_view bytes)
+      : data_(reinterpret_cast<const uint8_t*>(bytes.data())), whole_(bytes.size() / 64) {
+    const size_t rest = bytes.size() % 64;
+    if (rest > 0) std::memcpy(tail_.data(), data_ + 64 * whole_, rest);
+    tail_[rest] = 0x80;
+    const size_t size = rest < 56 ? 64 : 128;
+    const uint64_t bits = __builtin_bswap64(uint64_t{bytes.size()} * 8);
+    std::memcpy(tail_.data() + size - 8, &bits, 8);
+    count_ = whole_ + size / 64;
+  }
+
+  size_t count() const { return count_; }
+  const uint8_t* operator[](size_t i) const {
+    return i < whole_ ? data_ + 64 * i : tail_.data() + 64 * (i - whole_);
+  }
+
+ private:
+  const uint8_t* data_;
+  size_t whole_, count_;
+  std::array<uint8_t, 128> tail_{};
+};
+
+}  // namespace
+
 std::array<uint32_t, 5> sha1(std::string_view bytes) {
   static const Block kBlock = chosen_block();
   std::array<uint32_t, 5> state = kStart;
-  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
-  size_t at = 0;
-  for (; at + 64 <= bytes.size(); at += 64) kBlock(state, data + at);
-  std::array<uint8_t, 128> tail{};
-  const size_t rest = bytes.size() - at;
-  if (rest > 0) std::memcpy(tail.data(), data + at, rest);
-  tail[rest] = 0x80;
-  const size_t size = rest < 56 ? 64 : 128;
-  const uint64_t bits = __builtin_bswap64(uint64_t{bytes.size()} * 8);
-  std::memcpy(tail.data() + size - 8, &bits, 8);
-  for (size_t i = 0; i < size; i += 64) kBlock(state, tail.data() + i);
+  const Blocks blocks(bytes);
+  for (size_t i = 0; i < blocks.count(); ++i) kBlock(state, blocks[i]);
   return state;
 }
 
 uint32_t sha1_prefix(std::string_view bytes) { return __builtin_bswap32(sha1(bytes)[0]); }
+
+void sha1_prefix_pair(std::string_view a, std::string_view b, uint32_t* out) {
+  const Blocks of_a(a), of_b(b);
+  if (of_a.count() != of_b.count() || !sha1_detail::has_fast_block()) {
+    out[0] = sha1_prefix(a);
+    out[1] = sha1_prefix(b);
+    return;
+  }
+  std::array<uint32_t, 5> state_a = kStart, state_b = kStart;
+  for (size_t i = 0; i < of_a.count(); ++i) {
+    sha1_detail::fast_block_pair(state_a, of_a[i], state_b, of_b[i]);
+  }
+  out[0] = __builtin_bswap32(state_a[0]);
+  out[1] = __builtin_bswap32(state_b[0]);
+}
 
 }  // namespace tephra

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <optional>
 
 #include "tephra/base/error.h"
@@ -12,6 +13,8 @@
 #include "tephra/data/dedup/minhash.h"
 #include "tephra/data/dedup/murmur3.h"
 #include "tephra/data/dedup/sha1.h"
+#include "tephra/data/filter/words.h"
+#include "tephra/text/unicode.h"
 
 namespace tephra {
 namespace {
@@ -20,18 +23,17 @@ using enum SignatureKind;
 
 const std::vector<SignaturePreset>& presets() {
   static const std::vector<SignaturePreset> kPresets = {
-      {"native", native, 16, 8, 5, 0.7},
-      {"zyda1", zyda1, 32, 4, 13, 0.4},
-      {"zyda1-xxh3", zyda1_xxh3, 32, 4, 13, 0.4},
-      {"zyda2", zyda2, 8, 16, 25, 0.85},
-      {"zyda2-2024", zyda2_2024, 8, 16, 25, 0.85},
-      {"fineweb", fineweb, 14, 8, 5, 0.7},
-      {"exact", exact, 1, 1, 0, 1.0},
+      {"native", native, 16, 8, 5, 0.7},           {"zyda1", zyda1, 32, 4, 13, 0.4},
+      {"zyda1-xxh3", zyda1_xxh3, 32, 4, 13, 0.4},  {"zyda2", zyda2, 8, 16, 25, 0.85},
+      {"zyda2-2024", zyda2_2024, 8, 16, 25, 0.85}, {"native-chars", native_chars, 8, 16, 25, 0.85},
+      {"fineweb", fineweb, 14, 8, 5, 0.7},         {"exact", exact, 1, 1, 0, 1.0},
   };
   return kPresets;
 }
 
-bool by_windows(SignatureKind kind) { return kind == zyda2 || kind == zyda2_2024; }
+bool by_windows(SignatureKind kind) {
+  return kind == zyda2 || kind == zyda2_2024 || kind == native_chars;
+}
 bool has_wide_values(SignatureKind kind) { return kind == fineweb; }
 
 constexpr uint64_t kRoll = 0x9e3779b97f4a7c15;  // base of the rolling hash of words
@@ -40,6 +42,21 @@ constexpr uint32_t kDatasketchSeed = 1, kNemoSeed = 10, kNativeSeed = 20260;
 uint64_t mixed(uint64_t h) {
   h ^= h >> 32;
   h *= 0xd6e8feb86659fd93;
+  return h ^ h >> 32;
+}
+
+// Of a word that is not empty and that eight readable bytes follow: most words are one step.
+uint64_t word_hash(std::string_view word) {
+  const char* at = word.data();
+  size_t left = word.size();
+  uint64_t h = left * kRoll, part = 0;
+  for (; left > 8; at += 8, left -= 8) {
+    std::memcpy(&part, at, 8);
+    h = (h ^ part) * 0xd6e8feb86659fd93;
+    h ^= h >> 29;
+  }
+  std::memcpy(&part, at, 8);
+  h = (h ^ part << (64 - 8 * left)) * 0xd6e8feb86659fd93;
   return h ^ h >> 32;
 }
 
@@ -94,6 +111,7 @@ Signer::Signer(const SignaturePreset& preset)
       families_->wide.emplace(datatrove_family(count, kDatasketchSeed));
       break;
     case native:
+    case native_chars:
       families_->own.emplace(native_family(count, kNativeSeed));
       break;
     case exact:
@@ -108,6 +126,7 @@ Signer::~Signer() = default;
 bool Signer::hash_shingles(std::string_view text) {
   hashes32_.clear();
   hashes64_.clear();
+  if (preset_.kind == native_chars) return roll_windows(text);
   return by_windows(preset_.kind) ? hash_windows(text) : hash_words(text);
 }
 
@@ -123,52 +142,82 @@ bool Signer::hash_words(std::string_view text) {
                                               : static_cast<uint32_t>(hashes64_[0]));
     return false;
   }
-  const size_t count = words_.size() - n + 1;
-  if (preset_.kind == native) {
-    uint64_t rolling = 0, drop = 1;
-    for (size_t i = 0; i < n; ++i) drop *= kRoll;
-    starts_.clear();
-    hashes64_.resize(words_.size());
-    for (size_t i = 0; i < words_.size(); ++i) hashes64_[i] = xxh3(words_.words(i, 1));
-    hashes32_.resize(count);
-    for (size_t i = 0; i < words_.size(); ++i) {
-      rolling = rolling * kRoll + hashes64_[i];
-      if (i >= n) rolling -= hashes64_[i - n] * drop;
-      if (i + 1 >= n) hashes32_[i + 1 - n] = static_cast<uint32_t>(mixed(rolling) >> 32);
-    }
-    return true;
-  }
-  for (size_t i = 0; i < count; ++i) {
-    const std::string_view shingle = words_.words(i, n);
-    if (preset_.kind == zyda1) {
-      hashes32_.push_back(sha1_prefix(shingle));
-    } else if (preset_.kind == zyda1_xxh3) {
-      hashes32_.push_back(static_cast<uint32_t>(xxh3(shingle)));
-    } else {
-      hashes64_.push_back(xxh64(shingle, 0));
-    }
+  switch (preset_.kind) {
+    case native:
+      roll_words(n);
+      break;
+    case zyda1:
+      hash_by_sha1(n);
+      break;
+    case zyda1_xxh3:
+      hashes32_.resize(words_.size() - n + 1);
+      for (size_t i = 0; i < hashes32_.size(); ++i) {
+        hashes32_[i] = static_cast<uint32_t>(xxh3(words_.words(i, n)));
+      }
+      break;
+    default:
+      hashes64_.resize(words_.size() - n + 1);
+      for (size_t i = 0; i < hashes64_.size(); ++i) hashes64_[i] = xxh64(words_.words(i, n), 0);
   }
   return true;
 }
 
+// A hash of n words rolls from one shingle to the next.
+void Signer::roll_words(size_t n) {
+  uint64_t rolling = 0, drop = 1;
+  for (size_t i = 0; i < n; ++i) drop *= kRoll;
+  const size_t words = words_.size();
+  hashes64_.resize(words);
+  for (size_t i = 0; i < words; ++i) hashes64_[i] = word_hash(words_.words(i, 1));
+  for (size_t i = 0; i < n; ++i) rolling = rolling * kRoll + hashes64_[i];
+  hashes32_.resize(words - n + 1);
+  hashes32_[0] = static_cast<uint32_t>(mixed(rolling) >> 32);
+  for (size_t i = n; i < words; ++i) {
+    rolling = rolling * kRoll + (hashes64_[i] - hashes64_[i - n] * drop);
+    hashes32_[i + 1 - n] = static_cast<uint32_t>(mixed(rolling) >> 32);
+  }
+}
+
+void Signer::hash_by_sha1(size_t n) {
+  const size_t count = words_.size() - n + 1;
+  hashes32_.resize(count);
+  size_t i = 0;
+  for (; i + 2 <= count; i += 2) {
+    sha1_prefix_pair(words_.words(i, n), words_.words(i + 1, n), &hashes32_[i]);
+  }
+  if (i < count) hashes32_[i] = sha1_prefix(words_.words(i, n));
+}
+
 // Windows begin at every character.
 bool Signer::hash_windows(std::string_view text) {
-  starts_.clear();
-  for (size_t i = 0; i < text.size(); ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) {
-      starts_.push_back(static_cast<uint32_t>(i));
-    }
+  murmur_window_hashes(text, static_cast<size_t>(preset_.shingle), families_->murmur_seed,
+                       hashes32_);
+  return !text.empty() && count_code_points(text) >= preset_.shingle;
+}
+
+// The same windows by a hash that rolls from one to the next.
+bool Signer::roll_windows(std::string_view text) {
+  points_.resize(text.size());
+  size_t points = 0;
+  for (size_t i = 0; i < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const CodePoint c = byte < 0x80 ? CodePoint{byte, 1} : first_code_point(text.data() + i);
+    points_[points++] = c.value + 1;  // zeros count
+    i += c.bytes;
   }
-  const size_t points = starts_.size();
-  starts_.push_back(static_cast<uint32_t>(text.size()));
+  points_.resize(points);
   const auto width = static_cast<size_t>(preset_.shingle);
-  const size_t windows = points < width ? std::min<size_t>(1, points) : points - width + 1;
-  for (size_t w = 0; w < windows; ++w) {
-    const std::string_view window =
-        text.substr(starts_[w], starts_[std::min(points, w + width)] - starts_[w]);
-    hashes32_.push_back(murmur3(window, families_->murmur_seed));
+  uint64_t drop = 1, rolling = 0;
+  for (size_t i = 0; i < width; ++i) drop *= kRoll;
+  const size_t first = std::min(width, points_.size());
+  for (size_t i = 0; i < first; ++i) rolling = rolling * kRoll + points_[i];
+  hashes32_.resize(points_.size() < width ? first > 0 : points_.size() - width + 1);
+  if (!hashes32_.empty()) hashes32_[0] = static_cast<uint32_t>(mixed(rolling) >> 32);
+  for (size_t i = width; i < points_.size(); ++i) {
+    rolling = rolling * kRoll + (points_[i] - points_[i - width] * drop);
+    hashes32_[i + 1 - width] = static_cast<uint32_t>(mixed(rolling) >> 32);
   }
-  return points >= width;
+  return points_.size() >= width;
 }
 
 void Signer::make_values(std::string_view text) {
@@ -186,6 +235,7 @@ void Signer::make_values(std::string_view text) {
       families_->wide->minima(hashes64_, values64_);
       break;
     case native:
+    case native_chars:
       families_->own->minima(hashes32_, values);
       break;
     case exact:
@@ -228,7 +278,14 @@ void Signer::shingle_set(std::string_view text, size_t limit, std::vector<uint64
   if (by_windows(preset_.kind)) {
     // Again with 64 bits: 32 would make strangers share windows by chance.
     const auto width = static_cast<size_t>(preset_.shingle);
-    const size_t points = starts_.size() - 1;
+    starts_.clear();
+    for (size_t i = 0; i < text.size(); ++i) {
+      if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) {
+        starts_.push_back(static_cast<uint32_t>(i));
+      }
+    }
+    const size_t points = starts_.size();
+    starts_.push_back(static_cast<uint32_t>(text.size()));
     for (size_t w = 0; w < hashes32_.size(); ++w) {
       hashes.push_back(
           xxh3(text.substr(starts_[w], starts_[std::min(points, w + width)] - starts_[w])));

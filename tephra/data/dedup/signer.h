@@ -15,13 +15,14 @@
 namespace tephra {
 
 enum class SignatureKind {
-  zyda1,       // 13 words, SHA-1, datasketch's permutations, seed 1
-  zyda1_xxh3,  // the same with XXH3 in place of SHA-1: other values of the same distribution
-  zyda2,       // 25 characters, one MurmurHash3 and NeMo's permutations, seed 10
-  zyda2_2024,  // 25 characters, 128 seeds of MurmurHash3: as the dataset was made
-  fineweb,     // 5 words, XXH64, datatrove's permutations
-  native,      // 5 words, rolling hashes, 32-bit permutations
-  exact,       // the text itself
+  zyda1,         // 13 words, SHA-1, datasketch's permutations, seed 1
+  zyda1_xxh3,    // the same with XXH3 in place of SHA-1: other values of the same distribution
+  zyda2,         // 25 characters, one MurmurHash3 and NeMo's permutations, seed 10
+  zyda2_2024,    // 25 characters, 128 seeds of MurmurHash3: as the dataset was made
+  fineweb,       // 5 words, XXH64, datatrove's permutations
+  native,        // 5 words, rolling hashes, 32-bit permutations
+  native_chars,  // 25 characters, likewise
+  exact,         // the text itself
 };
 
 struct SignaturePreset {
@@ -61,7 +62,10 @@ class Signer {
 
   bool hash_shingles(std::string_view text);
   bool hash_words(std::string_view text);
+  void roll_words(size_t n);
+  void hash_by_sha1(size_t n);
   bool hash_windows(std::string_view text);
+  bool roll_windows(std::string_view text);
   void make_values(std::string_view text);
 
   SignaturePreset preset_;
@@ -72,6 +76,7 @@ class Signer {
   std::vector<uint32_t> values32_;
   std::vector<uint64_t> values64_;
   std::vector<uint32_t> starts_;
+  std::vector<uint64_t> points_;  // of roll_windows
 };
 
 }  // namespace tephra
