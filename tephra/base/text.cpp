@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
 
 #include "tephra/base/format.h"
 
@@ -48,7 +49,13 @@ size_t utf8_sequence(std::string_view text) {
 }
 
 bool is_utf8(std::string_view text) {
+  constexpr uint64_t kHighBits = 0x8080808080808080;
   while (!text.empty()) {
+    uint64_t word = 0;  // ASCII, eight at a time
+    while (text.size() >= 8 && (std::memcpy(&word, text.data(), 8), (word & kHighBits) == 0)) {
+      text.remove_prefix(8);
+    }
+    if (text.empty()) break;
     const size_t length = utf8_sequence(text);
     if (length == 0) return false;
     text.remove_prefix(length);

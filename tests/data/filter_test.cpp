@@ -2,6 +2,9 @@
 // Filters against values that Python's re module gave, and rules on texts made for them.
 #include <gtest/gtest.h>
 
+#include <random>
+#include <set>
+
 #include "tephra/base/files.h"
 #include "tephra/base/json.h"
 #include "tephra/data/filter/literals.h"
@@ -126,6 +129,41 @@ TEST(GopherFilter, CountsRepeatsAsThePaperDoes) {
   EXPECT_EQ(repetition.duplicate_ngram_chars(3), 3);  // "abc" once, then "abd" is new
   EXPECT_EQ(repetition.duplicate_ngram_chars(2), 4);  // ab, ca jumped... then bd
   EXPECT_EQ(repetition.duplicate_ngram_chars(20), 0);
+}
+
+// Each n-gram against all others, without what is known of shorter ones.
+TEST(GopherFilter, CountsRepeatsAsBruteForceDoes) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 60; ++round) {
+    std::string text;
+    const size_t vocabulary = 2 + random() % 12;
+    for (int i = 0; i < 80; ++i)
+      text += std::string(1, static_cast<char>('a' + random() % vocabulary)) + " ";
+    std::vector<TextWord> words;
+    split_words(text, words);
+    Repetition repetition;
+    repetition.set_words(words);
+    const auto gram = [&](size_t i, size_t n) { return text.substr(2 * i, 2 * n - 1); };
+    for (size_t n = 2; n <= 4; ++n) {
+      int64_t best = 0;
+      for (size_t i = 0; i + n <= words.size(); ++i) {
+        int64_t count = 0;
+        for (size_t j = 0; j + n <= words.size(); ++j) count += gram(i, n) == gram(j, n);
+        if (count > 1) best = std::max(best, count * static_cast<int64_t>(2 * n - 1));
+      }
+      EXPECT_EQ(repetition.top_ngram_chars(n), best) << text;
+    }
+    for (size_t n = 5; n <= 10; ++n) {
+      std::set<std::string> seen;
+      int64_t repeated = 0;
+      for (size_t i = 0; i + n <= words.size();) {
+        const bool is_new = seen.insert(gram(i, n)).second;
+        repeated += is_new ? 0 : static_cast<int64_t>(n);
+        i += is_new ? 1 : n;
+      }
+      EXPECT_EQ(repetition.duplicate_ngram_chars(n), repeated) << n << ": " << text;
+    }
+  }
 }
 
 TEST(FilterWords, CutsSpacedAndUnspacedScripts) {

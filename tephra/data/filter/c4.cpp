@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The line filter of C4 (Raffel et al., 2020): lines that are no sentences go, and pages that look
 // like code or filler.
+#include <algorithm>
 #include <array>
 
 #include "tephra/base/text.h"
@@ -12,9 +13,22 @@ namespace {
 
 constexpr int64_t kMaxWordChars = 1000;
 constexpr int64_t kMinWords = 3;
-constexpr std::array<std::string_view, 6> kPolicies = {"terms of use",   "privacy policy",
-                                                       "cookie policy",  "uses cookies",
-                                                       "use of cookies", "use cookies"};
+
+// What a line must not say, in lower case, each by a letter of it that is rare.
+struct Phrase {
+  std::string_view before;
+  char letter;
+  std::string_view after;
+  bool lorem = false;  // drops the page, the others the line
+};
+constexpr std::array<Phrase, 8> kPhrases = {{{"ter", 'm', "s of use"},
+                                             {"pri", 'v', "acy policy"},
+                                             {"coo", 'k', "ie policy"},
+                                             {"uses coo", 'k', "ies"},
+                                             {"use of coo", 'k', "ies"},
+                                             {"use coo", 'k', "ies"},
+                                             {"", 'j', "avascript"},
+                                             {"lore", 'm', " ipsum", true}}};
 constexpr std::array<std::string_view, 5> kEnds = {".", "?", "!", "\"", "'"};
 constexpr std::array<std::string_view, 6> kMoreEnds = {"。", "？", "！", "”", "’", "»"};
 
@@ -28,6 +42,42 @@ bool ends_a_sentence(std::string_view line, FilterMode mode) {
     if (line.ends_with(end)) return true;
   }
   return false;
+}
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool same_lower(std::string_view text, std::string_view want) {
+  if (text.size() < want.size()) return false;
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (lower(text[i]) != want[i]) return false;
+  }
+  return true;
+}
+
+struct Said {
+  bool lorem = false, phrase = false;
+};
+
+Said phrases_of(std::string_view line) {
+  constexpr auto kLetters = [] {
+    std::array<bool, 256> letters{};
+    for (const Phrase& phrase : kPhrases) {
+      letters[static_cast<size_t>(phrase.letter)] = true;
+      letters[static_cast<size_t>(phrase.letter - 'a' + 'A')] = true;
+    }
+    return letters;
+  }();
+  Said said;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (!kLetters[static_cast<unsigned char>(line[i])]) continue;
+    for (const Phrase& phrase : kPhrases) {
+      if (lower(line[i]) != phrase.letter || i < phrase.before.size()) continue;
+      if (!same_lower(line.substr(i + 1), phrase.after)) continue;
+      if (!same_lower(line.substr(i - phrase.before.size()), phrase.before)) continue;
+      (phrase.lorem ? said.lorem : said.phrase) = true;
+    }
+  }
+  return said;
 }
 
 // [12], [], [edit] and [citation needed] go.
@@ -54,26 +104,38 @@ void strip_citations(std::string_view line, std::string& out) {
   }
 }
 
+bool wide_end(std::string_view text, size_t i) {
+  if (text[i] != '\xe3' && text[i] != '\xef') return false;
+  const std::string_view rest = text.substr(i);
+  return rest.starts_with("。") || rest.starts_with("？") || rest.starts_with("！");
+}
+
 // Sentences end with a full stop, a question or exclamation mark, followed by space, a quote or
 // the end.
 int64_t count_sentences(std::string_view line) {
+  constexpr std::string_view kClosing = " \"')";
+  constexpr auto kMarks = [] {
+    std::array<bool, 256> marks{};
+    for (const unsigned char c : {'.', '?', '!', '\xe3', '\xef'}) marks[c] = true;
+    return marks;
+  }();
   int64_t count = 0;
-  bool open = false;  // something stands after the last end
+  size_t begin = 0;  // after the last end
+  // Whether something stands after the last end: nearly always the first character there.
+  const auto open = [&](size_t end) {
+    return line.substr(begin, end - begin).find_first_not_of(kClosing) != std::string_view::npos;
+  };
   for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    const bool wide = line.substr(i).starts_with("。") || line.substr(i).starts_with("？") ||
-                      line.substr(i).starts_with("！");
-    const bool mark = c == '.' || c == '?' || c == '!';
+    if (!kMarks[static_cast<unsigned char>(line[i])]) continue;
+    const bool wide = wide_end(line, i);
+    const bool mark = line[i] == '.' || line[i] == '?' || line[i] == '!';
     const char next = i + 1 < line.size() ? line[i + 1] : ' ';
     const bool ends = next == ' ' || next == '\t' || next == '"' || next == '\'' || next == ')';
-    if (wide || (mark && ends)) {
-      count += open;
-      open = false;
-    } else if (c != ' ' && c != '"' && c != '\'' && c != ')') {
-      open = true;
-    }
+    if (!wide && !(mark && ends)) continue;
+    count += open(i);
+    begin = i + (wide ? 3 : 1);
   }
-  return count + open;
+  return count + open(line.size());
 }
 
 class C4Worker : public FilterWorker {
@@ -85,17 +147,18 @@ class C4Worker : public FilterWorker {
     split_lines(text, lines_);
     out_.clear();
     for (const std::string_view raw : lines_) {
-      strip_citations(trim(raw), line_);
-      lower_.clear();
-      for (const char c : line_) {
-        lower_ += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+      std::string_view line = trim(raw);
+      if (line.find('[') != std::string_view::npos) {
+        strip_citations(line, line_);
+        line = line_;
       }
-      braces += line_.find('{') != std::string::npos;
-      lorem += lower_.find("lorem ipsum") != std::string::npos;
-      if (!keeps(line_)) continue;
+      const Said said = phrases_of(line);
+      braces += line.find('{') != std::string_view::npos;
+      lorem += said.lorem;
+      if (said.phrase || !keeps(line)) continue;
       if (kept++ > 0) out_ += '\n';
-      out_ += line_;
-      sentences += count_sentences(line_);
+      out_ += line;
+      sentences += count_sentences(line);
     }
     values[0] = static_cast<double>(count_code_points(out_));
     values[1] = static_cast<double>(static_cast<int64_t>(lines_.size()) - kept);
@@ -107,24 +170,16 @@ class C4Worker : public FilterWorker {
 
  private:
   bool keeps(std::string_view line) const {
-    int64_t words = 0, chars = 0;
-    for (const char c : line) {
-      const bool space = c == ' ' || c == '\t';
-      if (space) {
-        chars = 0;
-      } else {
-        words += chars == 0;
-        chars += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-        if (chars > kMaxWordChars) return false;
-      }
+    int64_t words = 0, chars = 0, longest = 0;
+    for (const char c : line) {  // without branches: where words end cannot be foretold
+      const int64_t inside = c == ' ' || c == '\t' ? 0 : 1;
+      words += inside & (chars == 0 ? 1 : 0);
+      chars = (chars + ((static_cast<unsigned char>(c) & 0xc0) != 0x80 ? 1 : 0)) & -inside;
+      longest = std::max(longest, chars);
     }
+    if (longest > kMaxWordChars) return false;
     if (words < kMinWords && !(mode_ == FilterMode::fixed && has_unspaced(line))) return false;
-    if (!ends_a_sentence(line, mode_)) return false;
-    if (lower_.find("javascript") != std::string::npos) return false;
-    for (const std::string_view policy : kPolicies) {
-      if (lower_.find(policy) != std::string::npos) return false;
-    }
-    return true;
+    return ends_a_sentence(line, mode_);
   }
 
   // Chinese has no spaces by which to count words.
@@ -137,7 +192,7 @@ class C4Worker : public FilterWorker {
 
   FilterMode mode_;
   std::vector<std::string_view> lines_;
-  std::string line_, lower_, out_;
+  std::string line_, out_;
 };
 
 }  // namespace

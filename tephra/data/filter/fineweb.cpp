@@ -11,11 +11,16 @@ namespace tephra {
 namespace {
 
 constexpr int64_t kShortLine = 30;
-constexpr std::array<std::string_view, 14> kEnds = {".",  "?",  "!", "\"", "'", "…", "。",
-                                                    "？", "！", "”", "’",  "»", "؟", "।"};
+constexpr std::array<std::string_view, 9> kWideEnds = {"…", "。", "？", "！", "”",
+                                                       "’", "»",  "؟",  "।"};
 
 bool ends_with_punctuation(std::string_view line) {
-  for (const std::string_view end : kEnds) {
+  if (line.empty()) return false;
+  const char last = line.back();
+  if (static_cast<unsigned char>(last) < 0x80) {
+    return std::string_view(".?!\"'").find(last) != std::string_view::npos;
+  }
+  for (const std::string_view end : kWideEnds) {
     if (line.ends_with(end)) return true;
   }
   return false;

@@ -42,6 +42,17 @@ void Repetition::set_words(std::span<const TextWord> words) {
   }
   if (power_.empty()) power_.push_back(1);
   while (power_.size() < 16) power_.push_back(power_.back() * kBase);
+  known_ = 1;
+  repeats_.assign(words.size() + 1, UINT32_MAX / 2);  // of single words nothing is known
+}
+
+// From marks of what repeats to the lengths of their runs.
+void Repetition::count_runs() {
+  uint32_t run = 0;
+  for (size_t i = repeats_.size(); i-- > 0;) {
+    run = repeats_[i] != 0 ? run + 1 : 0;
+    repeats_[i] = run;
+  }
 }
 
 uint64_t Repetition::ngram_hash(size_t begin, size_t n) const {
@@ -52,15 +63,20 @@ int64_t Repetition::top_ngram_chars(size_t n) {
   const size_t words = prefix_.size() - 1;
   if (words < n) return 0;
   counts_.reset(words);
+  marks_.assign(repeats_.size(), 0);
   Count best;
   for (size_t i = 0; i + n <= words; ++i) {
+    if (!may_repeat(i, n)) continue;
     Count& count = counts_[ngram_hash(i, n)];
     if (count.count == 0) count.first = static_cast<uint32_t>(i);
-    ++count.count;
+    if (++count.count > 1) marks_[i] = marks_[count.first] = 1;
     if (count.count > best.count || (count.count == best.count && count.first < best.first)) {
       best = count;
     }
   }
+  repeats_.swap(marks_);
+  known_ = n;
+  count_runs();
   if (best.count < 2) return 0;
   return best.count * (chars(best.first, n) + static_cast<int64_t>(n) - 1);
 }
@@ -71,6 +87,10 @@ int64_t Repetition::duplicate_ngram_chars(size_t n) {
   seen_.reset(words);
   int64_t repeated = 0;
   for (size_t i = 0; i + n <= words;) {
+    if (!may_repeat(i, n)) {
+      ++i;
+      continue;
+    }
     bool& seen = seen_[ngram_hash(i, n)];
     if (seen) {
       repeated += chars(i, n);

@@ -26,7 +26,8 @@ class Repetition {
  public:
   Repeated pieces(std::span<const std::string_view> pieces);
 
-  // Keeps the words' hashes for the calls below.
+  // Keeps the words' hashes for the calls below. What stands twice has parts that stand twice: each
+  // call looks only where an earlier one for fewer words found something.
   void set_words(std::span<const TextWord> words);
 
   // Code points of the most frequent n words in a row, joined by spaces, times how often they
@@ -44,10 +45,15 @@ class Repetition {
 
   uint64_t ngram_hash(size_t begin, size_t n) const;
   int64_t chars(size_t begin, size_t n) const { return chars_[begin + n] - chars_[begin]; }
+  bool may_repeat(size_t begin, size_t n) const { return repeats_[begin] + known_ > n; }
+  void count_runs();
 
   std::vector<uint64_t> prefix_;  // prefix_[i]: polynomial hash of the first i words
   std::vector<uint64_t> power_;
   std::vector<int64_t> chars_;  // code points of the first i words
+  // From each word on, how many in a row begin known_ words that stand somewhere else, too.
+  std::vector<uint32_t> repeats_, marks_;
+  size_t known_ = 1;
   HashTable<Count> counts_;
   HashTable<bool> seen_;
 };

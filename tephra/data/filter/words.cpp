@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/data/filter/words.h"
 
+#include <bit>
+#include <cstring>
+
 #include "tephra/text/unicode.h"
 
 namespace tephra {
@@ -13,13 +16,33 @@ CodePoint at_byte(std::string_view text, size_t i) {
 
 bool joins(uint32_t c) { return c == '\'' || c == '-' || c == 0x2019; }
 
+// Ends a word whatever follows it: ASCII that neither belongs to words nor joins them.
+bool is_ascii_end(char c) { return static_cast<unsigned char>(c) < 0x80 && c != '\'' && c != '-'; }
+
 bool is_word(uint32_t c) { return (char_bits(c) & (kWord | kNumber)) != 0; }
+
+// Letters, digits and underscores of ASCII from `i` on; the bits of all of them.
+uint8_t skip_ascii_word(std::string_view text, size_t& i) {
+  uint8_t all = 0;
+  for (; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte >= 0x80) break;
+    const uint8_t bits = kAsciiBits[byte];
+    if ((bits & (kWord | kNumber)) == 0) break;
+    all |= bits;
+  }
+  return all;
+}
 
 // From a word character to the end of its word.
 TextWord read_word(std::string_view text, size_t begin) {
   TextWord word;
   size_t i = begin;
   while (i < text.size()) {
+    const size_t before = i;
+    word.alphabetic |= (skip_ascii_word(text, i) & kLetter) != 0;
+    word.chars += static_cast<uint32_t>(i - before);
+    if (i == text.size() || is_ascii_end(text[i])) break;
     const CodePoint c = at_byte(text, i);
     if (joins(c.value)) {
       const size_t after = i + c.bytes;
@@ -88,8 +111,15 @@ void split_words(std::string_view text, std::vector<TextWord>& words) {
 }
 
 int64_t count_code_points(std::string_view utf8) {
-  int64_t continuation = 0;
-  for (const char c : utf8) continuation += (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+  int64_t continuation = 0;  // bytes 10xxxxxx, eight at a time
+  size_t i = 0;
+  for (uint64_t word = 0; i + 8 <= utf8.size(); i += 8) {
+    std::memcpy(&word, utf8.data() + i, 8);
+    continuation += std::popcount(word & ~(word << 1) & 0x8080808080808080);
+  }
+  for (; i < utf8.size(); ++i) {
+    continuation += (static_cast<unsigned char>(utf8[i]) & 0xc0) == 0x80;
+  }
   return static_cast<int64_t>(utf8.size()) - continuation;
 }
 
