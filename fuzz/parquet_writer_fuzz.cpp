@@ -66,8 +66,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<std::string> first = {lines.substr(0, half)}, second = {lines.substr(half)};
   std::string file;
   ParquetWriter writer(1);
-  writer.add_group(first, file);
-  writer.add_group(second, file);
+  writer.add_groups(first, file);
+  writer.add_groups(second, file);
   writer.finish(file);
   const fuzz::MemoryFile stored(file);
   const std::unique_ptr<ByteReader> reader = open_parquet_documents(stored.path());

@@ -26,7 +26,6 @@ struct Options {
   std::string rank;
   std::vector<std::string> references;
   std::string score_field = "score";
-  std::string memory = "4GiB";
   double max_loss = 0.9;
   bool across_sources = false;
   bool no_verify = false;
@@ -82,8 +81,6 @@ void describe(Flags& flags, Options& o) {
       .range(1e-12, 0.1);
   flags.add("--max-loss", o.max_loss, "stop when a source would lose more than this share")
       .range(0, 1);
-  flags.add("--memory", o.memory,
-            "for the search for clusters or repeats, beside 4 bytes a document");
   flags.example("tephra data dedup filtered --out unique");
   flags.example(
       "tephra data dedup web=crawl books=books --out unique --rank books,web --keep longest");
@@ -95,8 +92,9 @@ void describe(Flags& flags, Options& o) {
 }
 
 int64_t memory_of(const Options& o) {
-  const std::optional<int64_t> bytes = parse_bytes(o.memory);
-  require(bytes && *bytes > 0, "--memory: expected a size such as 4GiB, got '{}'", o.memory);
+  const std::string& text = o.corpus.memory;
+  const std::optional<int64_t> bytes = parse_bytes(text);
+  require(bytes && *bytes > 0, "--memory: expected a size such as 4GiB, got '{}'", text);
   return *bytes;
 }
 

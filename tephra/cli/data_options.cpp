@@ -24,6 +24,9 @@ void describe_corpus(Flags& flags, CorpusOptions& o) {
             "only every N-th file, from I; the same command without it joins them; auto: by rank "
             "under mpirun or srun, which needs no joining");
   flags.add("--max-document", o.max_document, "longest line that is read");
+  flags.add("--memory", o.memory,
+            "what may be used, beside some 64 MiB, a line that is longer, and of dedup 4 bytes a "
+            "document and 64 a duplicate");
   flags.add("--samples", o.samples, "texts that the report keeps for each reason").range(0, 1000);
   flags.add("--level", o.level, "zstd's, of what is written").range(1, 19);
   flags.add("--overwrite", o.overwrite, "replace what DIR holds");
@@ -46,6 +49,9 @@ StageSettings stage_settings(const CorpusOptions& o) {
   require(bytes && *bytes > 0, "--max-document: expected a size such as 64MB, got '{}'",
           o.max_document);
   stage.max_line_bytes = *bytes;
+  const std::optional<int64_t> memory = parse_bytes(o.memory);
+  require(memory && *memory > 0, "--memory: expected a size such as 4GiB, got '{}'", o.memory);
+  stage.memory_bytes = *memory;
   stage.samples = o.samples;
   stage.level = static_cast<int>(o.level);
   stage.format = o.format == "parquet" ? DocumentFormat::parquet : DocumentFormat::jsonl;

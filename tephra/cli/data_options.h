@@ -18,6 +18,7 @@ struct CorpusOptions {
   std::string on_error = "stop";
   std::string shard = "auto";
   std::string max_document = "256MB";
+  std::string memory = "4GiB";
   int64_t samples = 5;
   int64_t level = 3;
   std::string format = "jsonl";

@@ -106,6 +106,57 @@ TEST(LineWindows, EndAtTheSamePlacesWhereverTheyGoOn) {
   }
 }
 
+// Pieces as "row-row" by a reading in windows of that size.
+std::vector<std::string> pieces_in(const Path& path, size_t window_bytes, size_t max_line) {
+  LineWindows windows(path, window_bytes, max_line);
+  std::vector<std::string> pieces;
+  for (bool last = false; !last;) {
+    const LineWindow window = windows.next();
+    size_t begin = 0;
+    for (const size_t end : window.piece_ends) {
+      pieces.push_back(std::to_string(window.lines[begin].row) + "-" +
+                       std::to_string(window.lines[end - 1].row));
+      begin = end;
+    }
+    EXPECT_EQ(begin, window.lines.size());
+    last = window.last;
+  }
+  return pieces;
+}
+
+TEST(LineWindows, CutPiecesThatDoNotDependOnTheirSize) {
+  const Scratch scratch;
+  std::string text;
+  for (size_t i = 0; i < 60000; ++i) {
+    const size_t size = i == 900 ? 3 << 20 : i % 20011 == 5 ? 5 << 20 : i * 7919 % 300;
+    text.append(size, 'x') += '\n';
+  }
+  text += "an end without a newline";
+  write_file(scratch / "a.jsonl", text);
+  const std::vector<std::string> want = pieces_in(scratch / "a.jsonl", 1 << 30, 4 << 20);
+  EXPECT_GT(want.size(), 8u);
+  for (const size_t bytes : {size_t{10}, size_t{1} << 20, size_t{3} << 20, size_t{9} << 20}) {
+    EXPECT_EQ(pieces_in(scratch / "a.jsonl", bytes, 4 << 20), want) << bytes;
+  }
+  // The same of bytes that are given in portions.
+  LineWindows given("", 0, 4 << 20);
+  std::vector<std::string> pieces;
+  for (size_t at = 0; at < text.size(); at += 1234567) {
+    given.give(std::string_view(text).substr(at, 1234567));
+    const bool end = at + 1234567 >= text.size();
+    while (const auto window = given.next_given(end)) {
+      size_t begin = 0;
+      for (const size_t piece : window->piece_ends) {
+        pieces.push_back(std::to_string(window->lines[begin].row) + "-" +
+                         std::to_string(window->lines[piece - 1].row));
+        begin = piece;
+      }
+      if (window->last) break;
+    }
+  }
+  EXPECT_EQ(pieces, want);
+}
+
 TEST(LineWindows, PassOverLinesThatAreTooLong) {
   const Scratch scratch;
   const std::string big(5 << 20, 'x');
@@ -151,6 +202,19 @@ TEST(JsonText, ReplacesAndAddsFieldsInPlace) {
   std::string out;
   append_with_field(out, " {\"a\":[]} ", "n", "3");
   EXPECT_EQ(out, R"({"a":[],"n":3})");
+}
+
+TEST(JsonText, EscapesEveryByteAtEveryPlace) {
+  for (int c = 0; c < 128; ++c) {
+    for (size_t at = 0; at < 20; ++at) {
+      std::string text(20, 'x'), got;
+      text[at] = static_cast<char>(c);
+      append_json_string(got, text);
+      EXPECT_EQ(Json::parse(got, "got").string(), text) << c << " at " << at;
+      const bool plain = c >= 0x20 && c != '"' && c != '\\';
+      EXPECT_EQ(got.size() == text.size() + 2, plain) << c;
+    }
+  }
 }
 
 TEST(Tally, IsTheSameInAnyOrder) {
@@ -276,6 +340,76 @@ TEST(Stage, GoesOnAfterAStopAnywhere) {
     // Not EXPECT_EQ, which takes gigabytes to compare so many lines when they differ.
     EXPECT_TRUE(snapshot(corpus.scratch / out) == want) << stop_after;
     EXPECT_EQ(rest.tally.to_json().dump(), whole.tally.to_json().dump());
+  }
+}
+
+// Leaves out lines with a 7 and writes the others backwards.
+void turn(const CorpusPiece& piece, PieceResult& result) {
+  for (const Line& line : piece.lines) {
+    const std::string_view text = piece.window.text(line);
+    if (text.find('7') != std::string_view::npos) {
+      result.streams[1] += piece.id(line) + "\n";
+      continue;
+    }
+    result.streams[0].append(text.rbegin(), text.rend());
+    result.streams[0] += '\n';
+    result.tally.count(counted::kDocuments);
+  }
+}
+
+StageSettings turn_settings(const Path& out) {
+  StageSettings settings = shout_settings(out);
+  settings.what = "turn";
+  settings.settings = "turn";
+  return settings;
+}
+
+// Turned, then shouted, in one pass.
+std::vector<StageRun> run_both(const MadeCorpus& corpus, const std::string& out,
+                               const PieceWork& second = shout) {
+  const std::vector<StageJob> jobs = {
+      {.settings = turn_settings(corpus.scratch / out / "turned"),
+       .work = turn,
+       .keeps_documents = false},
+      {.settings = shout_settings(corpus.scratch / out / "shouted"), .work = second}};
+  std::vector<StageRun> runs = run_jobs(corpus.files, jobs);
+  for (const StageJob& job : jobs) finish_stage(job.settings.out);
+  return runs;
+}
+
+TEST(Stage, JobsOfOnePassLeaveWhatStagesLeaveOneAfterAnother) {
+  const MadeCorpus corpus;
+  const Path turned = corpus.scratch / "alone" / "turned",
+             shouted = corpus.scratch / "alone" / "shouted";
+  const StageRun first = run_stage(corpus.files, turn_settings(turned), turn);
+  finish_stage(turned);
+  const StageRun second = run_stage(corpus_files(std::vector<std::string>{turned.string()}),
+                                    shout_settings(shouted), shout);
+  finish_stage(shouted);
+  std::filesystem::remove_all(turned / kDocumentsFolder);  // one pass does not write these
+  const std::string want = snapshot(corpus.scratch / "alone");
+  const int before = num_threads();
+  for (const int threads : {1, 3}) {
+    set_num_threads(threads);
+    const std::string out = "both" + std::to_string(threads);
+    const std::vector<StageRun> runs = run_both(corpus, out);
+    EXPECT_TRUE(snapshot(corpus.scratch / out) == want) << threads;
+    EXPECT_EQ(runs[0].tally.to_json().dump(), first.tally.to_json().dump());
+    EXPECT_EQ(runs[1].tally.to_json().dump(), second.tally.to_json().dump());
+  }
+  set_num_threads(before);
+  for (const int stop_after : {1, 3, 6, 8}) {
+    const std::string out = "stopped" + std::to_string(stop_after);
+    std::atomic<int> calls{0};
+    const auto stopping = [&](const CorpusPiece& piece, PieceResult& result) {
+      if (++calls > stop_after) throw Error(Fault::interrupted, "stopped");
+      shout(piece, result);
+    };
+    EXPECT_EQ(error_of([&] { run_both(corpus, out, stopping); }).fault(), Fault::interrupted);
+    const std::vector<StageRun> rest = run_both(corpus, out);
+    EXPECT_TRUE(snapshot(corpus.scratch / out) == want) << stop_after;
+    EXPECT_EQ(rest[0].tally.to_json().dump(), first.tally.to_json().dump());
+    EXPECT_EQ(rest[1].tally.to_json().dump(), second.tally.to_json().dump());
   }
 }
 

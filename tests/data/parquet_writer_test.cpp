@@ -64,7 +64,7 @@ std::string read_documents(const Path& path) {
 std::string parquet_of(std::vector<std::vector<std::string>> groups) {
   ParquetWriter writer(3);
   std::string bytes;
-  for (std::vector<std::string>& pieces : groups) writer.add_group(pieces, bytes);
+  for (std::vector<std::string>& pieces : groups) writer.add_groups(pieces, bytes);
   writer.finish(bytes);
   return bytes;
 }
@@ -148,7 +148,7 @@ TEST(ParquetWriter, ReadsBackRandomDocumentsAndGoesOnFromAnyState) {
     Json state;
     for (std::vector<std::string>& pieces : groups) {
       ParquetWriter writer(3, Json::parse(state.dump(), "state"), "state");
-      writer.add_group(pieces, bytes);
+      writer.add_groups(pieces, bytes);
       state = writer.state();
     }
     ParquetWriter(3, state, "state").finish(bytes);

@@ -2,6 +2,9 @@
 // Whole stages on small corpora: filter, decontaminate, mix, stats and its page.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 #include "tephra/base/json.h"
 #include "tephra/data/classify/classify_corpus.h"
 #include "tephra/data/classify/fasttext_train.h"
@@ -266,6 +269,61 @@ TEST(Pipeline, TakesIndexesSubstringsAndParquet) {
             static_cast<int64_t>(kProse.size()));
   EXPECT_TRUE(std::filesystem::exists(corpus.scratch / "out/repeats/documents/web/a.parquet"));
   EXPECT_TRUE(std::filesystem::exists(corpus.scratch / "seen/index.json"));
+}
+
+// All files below a folder with their bytes, but for configs, which say how it was run.
+std::string files_below(const Path& folder) {
+  std::vector<Path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file() && entry.path().extension() != ".toml") {
+      files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  std::string all;
+  for (const Path& file : files) all += file.lexically_relative(folder).string() + read_file(file);
+  return all;
+}
+
+TEST(Pipeline, LeavesTheSameInOnePassAsStageByStage) {
+  StageCorpus corpus;
+  std::mt19937 random(3);
+  std::string lines;
+  for (int i = 0; i < 4000; ++i) {
+    std::string text = i % 5 == 0 ? kProse : "";
+    while (text.size() < 700) {
+      text += std::string(2 + random() % 8, static_cast<char>('a' + random() % 26)) + " ";
+    }
+    lines += document(i % 7 == 0 ? "short" : text);
+  }
+  corpus.add("web", lines);
+  write_file(corpus.scratch / "quiz.txt", kProse + "\n");
+  const auto run = [&](const std::string& out, bool keep) {
+    PipelineConfig config;
+    const std::string toml =
+        "inputs = ['" + corpus.inputs[0] + "']\nout = '" + (corpus.scratch / out).string() +
+        "'\nkeep_stages = " + (keep ? "true" : "false") +
+        "\n[[stages]]\nkind = 'filter'\n[[stages]]\nkind = 'decontaminate'\ntasks = ['" +
+        (corpus.scratch / "quiz.txt").string() +
+        "']\n[[stages]]\nkind = 'dedup'\nmax_loss = 1.0\n[[stages]]\nkind = 'filter'\nname = "
+        "'again'\n";
+    ConfigFile::parse(toml, "p.toml").load(config);
+    return run_pipeline(config, false);
+  };
+  const PipelineResult stages = run("stages", true), pass = run("pass", false);
+  EXPECT_TRUE(std::filesystem::exists(corpus.scratch / "stages" / "filter" / "documents"));
+  EXPECT_FALSE(std::filesystem::exists(corpus.scratch / "pass" / "filter" / "documents"));
+  EXPECT_TRUE(std::filesystem::exists(corpus.scratch / "pass" / "decontaminate" / "documents"));
+  std::filesystem::remove_all(corpus.scratch / "stages" / "filter" / "documents");
+  EXPECT_TRUE(files_below(corpus.scratch / "stages") == files_below(corpus.scratch / "pass"));
+  ASSERT_EQ(stages.stages.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(stages.stages[i].second.dump(), pass.stages[i].second.dump());
+  }
+  EXPECT_GT(pass.stages[1].second.find("removed")->integer(), 0);
+  // Done before; nothing is read again.
+  std::filesystem::remove_all(corpus.scratch / "web");
+  EXPECT_EQ(run("pass", false).stages[3].second.dump(), pass.stages[3].second.dump());
 }
 
 TEST(LineDedup, KeepsTheFirstOfEqualLines) {

@@ -45,15 +45,17 @@ std::string sampled_text(std::string_view text, int64_t bytes) {
   return out;
 }
 
-StageRun classify_corpus(std::span<const CorpusFile> files, const FastTextModel& model,
-                         const ClassifyOptions& options, StageSettings stage) {
-  check_labels(model, options);
+StageJob classify_job(std::shared_ptr<const FastTextModel> shared, const ClassifyOptions& options,
+                      StageSettings stage) {
+  check_labels(*shared, options);
   stage.what = "classify";
   stage.streams = {documents_stream(stage)};
-  stage.settings = format("classify {} {} {} {} {} labels={}", options.text_field, options.name,
-                          options.least, options.sample_bytes, stage.level, model.labels().size());
+  stage.settings =
+      format("classify {} {} {} {} {} labels={}", options.text_field, options.name, options.least,
+             options.sample_bytes, stage.level, shared->labels().size());
   for (const std::string& label : options.keep) stage.settings += " keep=" + label;
-  const auto work = [&](const CorpusPiece& piece, PieceResult& result) {
+  const auto work = [shared, options](const CorpusPiece& piece, PieceResult& result) {
+    const FastTextModel& model = *shared;
     FastTextModel::Scratch scratch;
     each_document(piece, options.text_field, result, [&](const Document& document) {
       const FastTextModel::Prediction best =
@@ -78,7 +80,14 @@ StageRun classify_corpus(std::span<const CorpusFile> files, const FastTextModel&
       result.streams[0] += '\n';
     });
   };
-  return run_reported(files, stage, work);
+  return reported_job(std::move(stage), work);
+}
+
+StageRun classify_corpus(std::span<const CorpusFile> files, const FastTextModel& model,
+                         const ClassifyOptions& options, StageSettings stage) {
+  // Not owned: it outlives the run.
+  const std::shared_ptr<const FastTextModel> shared(std::shared_ptr<const FastTextModel>(), &model);
+  return run_job(files, classify_job(shared, options, std::move(stage)));
 }
 
 }  // namespace tephra

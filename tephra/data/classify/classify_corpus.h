@@ -2,6 +2,8 @@
 // Gives documents a label by a classifier, and keeps those of wanted ones.
 #pragma once
 
+#include <memory>
+
 #include "tephra/data/classify/fasttext_model.h"
 #include "tephra/data/corpus/stage.h"
 
@@ -17,6 +19,9 @@ struct ClassifyOptions {
 
 // At most `bytes`: three stretches, cut at characters.
 std::string sampled_text(std::string_view text, int64_t bytes);
+
+StageJob classify_job(std::shared_ptr<const FastTextModel> model, const ClassifyOptions& options,
+                      StageSettings stage);
 
 StageRun classify_corpus(std::span<const CorpusFile> files, const FastTextModel& model,
                          const ClassifyOptions& options, StageSettings stage);

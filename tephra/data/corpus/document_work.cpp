@@ -50,17 +50,24 @@ void append_document(std::string& out, const Document& document, std::string_vie
   out += '\n';
 }
 
+StageJob reported_job(StageSettings stage, PieceWork work) {
+  const std::string what = stage.what;
+  const Path out = stage.out;
+  return {.settings = std::move(stage),
+          .work = std::move(work),
+          .finish = [what, out](const StageRun& run) {
+            Json report;
+            report["stage"] = what;
+            const Json tally = run.tally.to_json();
+            for (const auto& [key, value] : tally.object()) report[key] = value;
+            write_file(out / kReportFile, report.dump(2) + "\n");
+            finish_stage(out);
+          }};
+}
+
 StageRun run_reported(std::span<const CorpusFile> files, const StageSettings& stage,
                       const PieceWork& work) {
-  StageRun run = run_stage(files, stage, work);
-  if (!run.complete) return run;
-  Json report;
-  report["stage"] = stage.what;
-  const Json tally = run.tally.to_json();
-  for (const auto& [key, value] : tally.object()) report[key] = value;
-  write_file(stage.out / kReportFile, report.dump(2) + "\n");
-  finish_stage(stage.out);
-  return run;
+  return run_job(files, reported_job(stage, work));
 }
 
 }  // namespace tephra

@@ -32,7 +32,8 @@ void append_document(std::string& out, const Document& document);
 void append_document(std::string& out, const Document& document, std::string_view field,
                      std::string_view json);
 
-// Runs the stage and, when it is complete, writes OUT/report.json with what was counted.
+// A stage that, when it is complete, writes OUT/report.json with what was counted.
+StageJob reported_job(StageSettings stage, PieceWork work);
 StageRun run_reported(std::span<const CorpusFile> files, const StageSettings& stage,
                       const PieceWork& work);
 

@@ -17,8 +17,7 @@ std::optional<std::string_view> checked(std::string_view line) {
   return json;
 }
 
-JournalEntry read_entry(std::string_view text, const std::string& where, size_t samples) {
-  const Json json = Json::parse(text, where);
+JournalEntry read_entry(const Json& json, const std::string& where, size_t samples) {
   const Fields fields(json, where);
   JournalEntry entry;
   entry.offset = fields.integer("offset");
@@ -30,21 +29,14 @@ JournalEntry read_entry(std::string_view text, const std::string& where, size_t 
   }
   if (fields.has("tables")) entry.tables = fields.array("tables");
   entry.tally = Tally::from_json(fields.object("tally").json(), where, samples);
+  if (const Json* before = json.find("before")) {
+    entry.before.push_back(read_entry(*before, where, samples));
+    entry.rest = fields.string("rest");
+  }
   return entry;
 }
 
-}  // namespace
-
-std::optional<JournalEntry> Journal::last() const {
-  if (!std::filesystem::exists(path_)) return std::nullopt;
-  const std::string text = read_file(path_);
-  const std::optional<std::string_view> json = checked(trim(text));
-  if (!json) return std::nullopt;
-  return read_entry(*json, path_.string(), samples_);
-}
-
-// Only the newest entry counts, so the file is replaced; the rename is the moment it counts from.
-void Journal::write(const JournalEntry& entry) {
+Json entry_json(const JournalEntry& entry) {
   Json json, sizes = Json::Array{};
   for (const int64_t size : entry.out_size) sizes.push_back(size);
   json["offset"] = entry.offset;
@@ -55,7 +47,26 @@ void Journal::write(const JournalEntry& entry) {
   for (const Json& table : entry.tables) any |= !table.is_null();
   if (any) json["tables"] = Json(entry.tables);
   json["tally"] = entry.tally.to_json();
-  const std::string text = json.dump();
+  if (!entry.before.empty()) {
+    json["before"] = entry_json(entry.before[0]);
+    json["rest"] = entry.rest;
+  }
+  return json;
+}
+
+}  // namespace
+
+std::optional<JournalEntry> Journal::last() const {
+  if (!std::filesystem::exists(path_)) return std::nullopt;
+  const std::string text = read_file(path_);
+  const std::optional<std::string_view> json = checked(trim(text));
+  if (!json) return std::nullopt;
+  return read_entry(Json::parse(*json, path_.string()), path_.string(), samples_);
+}
+
+// Only the newest entry counts, so the file is replaced; the rename is the moment it counts from.
+void Journal::write(const JournalEntry& entry) {
+  const std::string text = entry_json(entry).dump();
   write_file(path_, hash_text(xxh3(text)) + " " + text + "\n");
 }
 

@@ -19,6 +19,10 @@ struct JournalEntry {
   bool finished = false;
   std::vector<Json> tables;  // of each stream that is a Parquet file, how far it is
   Tally tally;
+  // Of a stage that is fed by another in the same pass: that one's state, and what it has handed
+  // over that was not worked on yet.
+  std::vector<JournalEntry> before;
+  std::string rest;
 };
 
 class Journal {

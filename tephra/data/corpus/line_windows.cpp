@@ -47,83 +47,126 @@ bool LineWindows::read_more(std::string& to) {
   return false;
 }
 
-// Reads until the window has its size and a whole line; what is after the last line stays back.
-void LineWindows::fill(LineWindow& window) {
+// Reads until the window has its size and a whole piece.
+void LineWindows::fill(LineWindow& window, Scan& scan) {
   std::string& bytes = window.bytes;
+  const size_t wanted =
+      std::min(window_bytes_, std::max(kFirstWindow, static_cast<size_t>(offset_)));
   bytes.swap(rest_);
-  bytes.reserve(window_bytes_ + kReadBytes + LineWindow::kPadding);
+  bytes.reserve(wanted + kReadBytes + LineWindow::kPadding);
   rest_.clear();
-  size_t newline = bytes.rfind('\n');
-  size_t searched = bytes.size();
-  while (bytes.size() < window_bytes_ || newline == std::string::npos) {
-    if (newline == std::string::npos && bytes.size() > max_line_bytes_) {
+  while (scan_lines(window, scan) && (bytes.size() < wanted || cut_.bytes == 0)) {
+    if (bytes.size() > max_line_bytes_ && scan.line == 0) {
       skip_long_line(window);
-      newline = std::string::npos;
-      searched = bytes.size();
-      if (at_end_ && bytes.empty()) return;
-      newline = bytes.rfind('\n');
-      continue;
+      scan = {};
+      cut_ = {0, 0, window.long_rows.size(), row_};
+    } else if (!read_more(bytes)) {
+      return;
     }
-    if (!read_more(bytes)) break;
-    const size_t found = bytes.rfind('\n');
-    if (found != std::string::npos && found >= searched) newline = found;
-    searched = bytes.size();
   }
-  const size_t end = at_end_ ? bytes.size() : newline + 1;
-  cut_lines(window, end);
-  if (end < bytes.size()) rest_.assign(bytes, end);
-  bytes.resize(end);
+}
+
+bool LineWindows::scan_lines(LineWindow& window, Scan& scan) {
+  const std::string_view bytes = window.bytes;
+  for (;;) {
+    const size_t newline = bytes.find('\n', scan.searched);
+    const size_t end = std::min(newline, bytes.size());
+    scan.searched = end;
+    if (end - scan.line > max_line_bytes_) {
+      if (scan.line > scan.piece) end_piece(window, scan, scan.line);
+      if (scan.line > 0) return false;  // in the next window it stands at the beginning
+    }
+    if (newline == std::string_view::npos) return true;
+    const bool too_long = newline - scan.line > max_line_bytes_;
+    take_line(window, scan.line, newline);
+    scan.line = scan.searched = newline + 1;
+    if (too_long || scan.line - scan.piece >= kPieceBytes) end_piece(window, scan, scan.line);
+  }
+}
+
+void LineWindows::take_line(LineWindow& window, size_t begin, size_t end) {
+  const Line line{begin, end - begin, ++row_};
+  if (line.size > max_line_bytes_) {
+    window.long_rows.push_back(line.row);
+  } else if (!trim(window.text(line)).empty()) {
+    window.lines.push_back(line);
+  }
+}
+
+void LineWindows::end_piece(const LineWindow& window, Scan& scan, size_t at) {
+  cut_ = {at, window.lines.size(), window.long_rows.size(), row_};
+  scan.piece = at;
+  piece_ends_.push_back(window.lines.size());
 }
 
 // `bytes` is the beginning of one line that is too long: passes over it, keeps what comes after.
 void LineWindows::skip_long_line(LineWindow& window) {
   std::string& bytes = window.bytes;
-  offset_ += static_cast<int64_t>(bytes.size());
-  bytes.clear();
   window.long_rows.push_back(++row_);
-  while (read_more(bytes)) {
+  do {
     const size_t newline = bytes.find('\n');
     const size_t passed = newline == std::string::npos ? bytes.size() : newline + 1;
     offset_ += static_cast<int64_t>(passed);
     bytes.erase(0, passed);
     if (newline != std::string::npos) return;
-  }
+  } while (read_more(bytes));
 }
 
-void LineWindows::cut_lines(LineWindow& window, size_t end) {
-  const std::string_view bytes = window.bytes;
-  for (size_t at = 0; at < end;) {
-    const size_t newline = std::min(bytes.find('\n', at), end);
-    Line line{at, newline - at, ++row_};
-    if (line.size > max_line_bytes_) {
-      window.long_rows.push_back(line.row);
-    } else if (!trim(bytes.substr(line.begin, line.size)).empty()) {
-      window.lines.push_back(line);
-    }
-    at = newline + 1;
-  }
-  offset_ += static_cast<int64_t>(end);
+void LineWindows::begin() {
+  cut_ = {0, 0, 0, row_};
+  piece_ends_.clear();
 }
 
-LineWindow LineWindows::next() {
-  LineWindow window;
-  try {
-    fill(window);
-  } catch (const Error& error) {
-    if (error.fault() != Fault::data && error.fault() != Fault::usage) throw;
-    window.damage = error.what();
-    at_end_ = true;
-    // Whole lines before the damage are good; a beginning is not.
-    const size_t newline = window.bytes.rfind('\n');
-    const size_t end = newline == std::string::npos ? 0 : newline + 1;
-    cut_lines(window, end);
-    window.bytes.resize(end);
+// At the end of the file all lines belong to the window, before it those of whole pieces.
+void LineWindows::finish(LineWindow& window, Scan& scan) {
+  std::string& bytes = window.bytes;
+  if (at_end_ && scan.line < bytes.size()) {
+    take_line(window, scan.line, bytes.size());
+    scan.line = bytes.size();
   }
-  window.bytes.reserve(window.bytes.size() + LineWindow::kPadding);
+  if (at_end_) end_piece(window, scan, bytes.size());
+  window.lines.resize(cut_.lines);
+  window.long_rows.resize(cut_.long_rows);
+  row_ = cut_.row;
+  rest_.assign(bytes, cut_.bytes);
+  bytes.resize(cut_.bytes);
+  offset_ += static_cast<int64_t>(cut_.bytes);
+  // Pieces of blank lines are none.
+  for (const size_t end : piece_ends_) {
+    const size_t before = window.piece_ends.empty() ? 0 : window.piece_ends.back();
+    if (end > before) window.piece_ends.push_back(end);
+  }
+  bytes.reserve(bytes.size() + LineWindow::kPadding);
   window.end_offset = offset_;
   window.end_row = row_;
   window.file_bytes = reader_ ? reader_->file_bytes() : 0;
   window.last = at_end_ && rest_.empty();
+}
+
+LineWindow LineWindows::next() {
+  LineWindow window;
+  Scan scan;
+  begin();
+  try {
+    fill(window, scan);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::data && error.fault() != Fault::usage) throw;
+    window.damage = error.what();
+    at_end_ = true;
+    window.bytes.resize(scan.line);  // whole lines before the damage are good; a beginning is not
+  }
+  finish(window, scan);
+  return window;
+}
+
+std::optional<LineWindow> LineWindows::next_given(bool end) {
+  LineWindow window;
+  Scan scan;
+  begin();
+  window.bytes.swap(rest_);
+  at_end_ = scan_lines(window, scan) && end;
+  finish(window, scan);
+  if (window.bytes.empty() && !window.last) return std::nullopt;
   return window;
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of a file in windows of bounded size that end with a line. Where windows end depends
-// on the content alone. A line that is too long is left out and named; damage ends the file.
+// The lines of a file in windows of bounded size, each of whole pieces: the lines that one thread
+// works on. Where pieces end depends on the content alone, so what is made of them does not depend
+// on the size of windows. A line that is too long is left out and named; damage ends the file.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +25,7 @@ struct LineWindow {
 
   std::string bytes;
   std::vector<Line> lines;         // those that are not blank
+  std::vector<size_t> piece_ends;  // in `lines`
   std::vector<int64_t> long_rows;  // of lines that were left out
   int64_t end_offset = 0;          // in the decompressed file
   int64_t end_row = 0;             // rows so far
@@ -37,6 +40,12 @@ struct LineWindow {
 
 class LineWindows {
  public:
+  // A piece ends with the line that makes it this large, and before a line that is too long.
+  static constexpr size_t kPieceBytes = size_t{1} << 20;
+  // The first window; each next one is as large as all before it, up to the size that is given: so
+  // that work begins soon.
+  static constexpr size_t kFirstWindow = size_t{4} << 20;
+
   LineWindows(const Path& path, size_t window_bytes, size_t max_line_bytes)
       : path_(path), window_bytes_(window_bytes), max_line_bytes_(max_line_bytes) {}
 
@@ -45,11 +54,33 @@ class LineWindows {
 
   LineWindow next();
 
+  // Of bytes that are given instead of read, with an empty path: all whole pieces of them, nothing
+  // when there is none. At the end, all that is left, in windows up to one that is the last.
+  void give(std::string_view bytes) { rest_ += bytes; }
+  std::optional<LineWindow> next_given(bool end);
+  const std::string& rest() const { return rest_; }
+
  private:
+  // How far the lines of a window are known.
+  struct Scan {
+    size_t line = 0;      // where the line begins that has no end yet
+    size_t searched = 0;  // no newline from `line` to here
+    size_t piece = 0;     // where the piece begins
+  };
+  // The last place at which the window may end.
+  struct Cut {
+    size_t bytes = 0, lines = 0, long_rows = 0;
+    int64_t row = 0;
+  };
+
   bool read_more(std::string& to);  // false at the end
-  void fill(LineWindow& window);
+  void fill(LineWindow& window, Scan& scan);
+  bool scan_lines(LineWindow& window, Scan& scan);  // false where the window must end
+  void take_line(LineWindow& window, size_t begin, size_t end);
+  void end_piece(const LineWindow& window, Scan& scan, size_t at);
   void skip_long_line(LineWindow& window);
-  void cut_lines(LineWindow& window, size_t end);
+  void begin();
+  void finish(LineWindow& window, Scan& scan);
 
   Path path_;
   size_t window_bytes_;
@@ -59,6 +90,8 @@ class LineWindows {
   int64_t skip_ = 0;  // bytes to pass over before the first window
   int64_t offset_ = 0, row_ = 0;
   bool at_end_ = false;
+  Cut cut_;
+  std::vector<size_t> piece_ends_;  // of the window that is filled
 };
 
 }  // namespace tephra

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/data/corpus/stage.h"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
@@ -25,20 +26,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Two windows are in memory, one is read while the other is worked on. A piece is the work of one
-// thread; its size decides where frames begin, so it does not depend on the number of threads.
-constexpr size_t kPieceBytes = size_t{1} << 20;
-
 constexpr const char* kWorkFolder = ".work";
 constexpr auto kPollInterval = std::chrono::milliseconds(200);
 
-std::vector<std::span<const Line>> cut_pieces(const LineWindow& window) {
+// Of the memory that a stage may use: two windows (one is read while the other is worked on), what
+// comes out of one, and what threads need beside it.
+constexpr int64_t kMemoryWindows = 4;
+constexpr size_t kMostWindow = size_t{32} << 20, kLeastWindow = size_t{2} << 20;
+
+size_t window_bytes(const StageSettings& settings) {
+  if (settings.window_bytes > 0) return settings.window_bytes;
+  const auto share =
+      static_cast<size_t>(std::max<int64_t>(0, settings.memory_bytes)) / kMemoryWindows;
+  return std::clamp(share, kLeastWindow, kMostWindow);
+}
+
+std::vector<std::span<const Line>> pieces_of(const LineWindow& window) {
   std::vector<std::span<const Line>> pieces;
-  const std::span<const Line> lines = window.lines;
-  for (size_t begin = 0; begin < lines.size();) {
-    size_t end = begin, bytes = 0;
-    while (end < lines.size() && bytes < kPieceBytes) bytes += lines[end++].size;
-    pieces.push_back(lines.subspan(begin, end - begin));
+  size_t begin = 0;
+  for (const size_t end : window.piece_ends) {
+    pieces.push_back(std::span(window.lines).subspan(begin, end - begin));
     begin = end;
   }
   return pieces;
@@ -48,94 +55,166 @@ Path stream_path(const StageSettings& settings, const StageStream& stream, const
   return settings.out / stream.folder / (file.title() + stream.ending);
 }
 
-// The work on one file, from where its journal says to its end.
+// The work of a stage on one file, from where its journal says to its end. A stage that is fed by
+// another drives that one: it is asked for its next window when there is nothing left to work on.
 class FileRun {
  public:
-  FileRun(const CorpusFile& file, size_t index, const StageSettings& settings, Progress& progress)
+  FileRun(const CorpusFile& file, size_t index, const StageJob& job, Progress& progress,
+          FileRun* before)
       : file_(file),
         index_(index),
-        settings_(settings),
+        job_(job),
+        settings_(job.settings),
         progress_(progress),
-        journal_(settings.out / kWorkFolder / (file.title() + ".journal"),
-                 static_cast<size_t>(settings.samples)) {
-    state_.tally = Tally(static_cast<size_t>(settings.samples));
-    if (auto last = journal_.last(); last && last->out_size.size() == settings.streams.size()) {
-      state_ = std::move(*last);
-    }
-    state_.out_size.resize(settings.streams.size());
-    state_.tables.resize(settings.streams.size());
+        before_(before),
+        windows_(before ? Path() : file.path, window_bytes(settings_),
+                 static_cast<size_t>(settings_.max_line_bytes)),
+        journal_(settings_.out / kWorkFolder / (file.title() + ".journal"),
+                 static_cast<size_t>(settings_.samples)) {
+    state_.tally = Tally(static_cast<size_t>(settings_.samples));
+    state_.out_size.resize(settings_.streams.size());
+    state_.tables.resize(settings_.streams.size());
+  }
+
+  // Of the last stage of a pass: goes on from its journal, if that tells of all stages.
+  void load() {
+    auto last = journal_.last();
+    if (last && (last->finished || can_restore(*last))) restore(std::move(*last));
   }
 
   bool finished() const { return state_.finished; }
-  const JournalEntry& state() const { return state_; }
 
-  void run(const PieceWork& work) {
-    if (!state_.finished) process(work);
+  // The state of this stage and of those before it.
+  JournalEntry entry() const {
+    JournalEntry entry = state_;
+    if (!before_) return entry;
+    entry.before = {before_->entry()};
+    entry.rest = windows_.rest();
+    return entry;
+  }
+
+  void run() {
+    if (!state_.finished) process();
+    for (FileRun* each = this; each != nullptr; each = each->before_) each->name_outputs();
+  }
+
+ private:
+  Path final(size_t s) const { return stream_path(settings_, settings_.streams[s], file_); }
+  Path partial(size_t s) const { return final(s).string() + ".partial"; }
+  bool is_written(size_t s) const { return s > 0 || job_.keeps_documents; }
+  bool is_table(size_t s) const { return is_written(s) && settings_.streams[s].parquet; }
+
+  bool can_restore(const JournalEntry& entry) const {
+    return entry.out_size.size() == settings_.streams.size() &&
+           entry.before.size() == (before_ ? 1u : 0u) &&
+           (!before_ || before_->can_restore(entry.before[0]));
+  }
+
+  void restore(JournalEntry entry) {
+    if (before_ && !entry.before.empty()) before_->restore(std::move(entry.before[0]));
+    entry.before.clear();
+    state_ = std::move(entry);
+    state_.out_size.resize(settings_.streams.size());
+    state_.tables.resize(settings_.streams.size());
+  }
+
+  void name_outputs() const {
     for (size_t s = 0; s < settings_.streams.size(); ++s) {
+      if (!is_written(s)) continue;
       if (fs::exists(partial(s))) fs::rename(partial(s), final(s));
       require_data(fs::exists(final(s)), "{}: was made and is gone; --overwrite begins anew",
                    final(s).string());
     }
   }
 
- private:
-  Path final(size_t s) const { return stream_path(settings_, settings_.streams[s], file_); }
-  Path partial(size_t s) const { return final(s).string() + ".partial"; }
-
-  void process(const PieceWork& work) {
-    open_outputs();
-    make_writable_folder((settings_.out / kWorkFolder / file_.title()).parent_path());
-    LineWindows windows(file_.path, settings_.window_bytes,
-                        static_cast<size_t>(settings_.max_line_bytes));
-    windows.skip_to(state_.offset, state_.row);
-    const auto read_on = [&] { return windows.next(); };
-    std::future<LineWindow> next = std::async(std::launch::async, read_on);
-    for (bool last = false; !last;) {
-      const LineWindow window = next.get();
-      last = window.last;
-      if (!last) next = std::async(std::launch::async, read_on);
-      take(window, work);
-      if (last) end_tables();
-      if (last || state_.offset - journaled_ >= settings_.journal_bytes) write_journal(last);
+  void process() {
+    begin();
+    while (!ended_) {
+      step(nullptr);
+      if (ended_ || state_.offset - journaled_ >= settings_.journal_bytes) write_journal(ended_);
       stop_if_interrupted();
     }
-    outputs_.clear();
+    for (FileRun* each = this; each != nullptr; each = each->before_) each->outputs_.clear();
+  }
+
+  void begin() {
+    open_outputs();
+    make_writable_folder((settings_.out / kWorkFolder / file_.title()).parent_path());
+    if (before_) {
+      before_->begin();
+      windows_.skip_to(state_.offset, state_.row);
+      windows_.give(state_.rest);
+    } else {
+      windows_.skip_to(state_.offset, state_.row);
+      read_on();
+    }
+  }
+
+  // One thread reads when it is asked, more of them read ahead.
+  void read_on() {
+    const std::launch when = num_threads() > 1 ? std::launch::async : std::launch::deferred;
+    next_ = std::async(when, [this] { return windows_.next(); });
+  }
+
+  LineWindow next_window() {
+    if (!before_) {
+      LineWindow window = next_.get();
+      if (!window.last) read_on();
+      return window;
+    }
+    for (;;) {
+      if (auto window = windows_.next_given(before_->ended_)) return std::move(*window);
+      std::string fed;
+      before_->step(&fed);
+      windows_.give(fed);
+    }
+  }
+
+  void step(std::string* fed) {
+    const LineWindow window = next_window();
+    take(window, fed);
+    ended_ = window.last;
+    if (ended_) end_tables();
   }
 
   void open_outputs() {
     journaled_ = state_.offset;
     for (size_t s = 0; s < settings_.streams.size(); ++s) {
+      outputs_.emplace_back();
+      tables_.emplace_back(settings_.level, state_.tables[s], journal_.path().string());
+      if (!is_written(s)) continue;
       make_writable_folder(partial(s).parent_path());
       const auto there =
           static_cast<int64_t>(fs::exists(partial(s)) ? fs::file_size(partial(s)) : 0);
       require_data(there >= state_.out_size[s],
                    "{}: is shorter than the {} bytes that were written; --overwrite begins anew",
                    partial(s).string(), state_.out_size[s]);
-      outputs_.push_back(std::make_unique<AppendFile>(partial(s), state_.out_size[s]));
-      tables_.emplace_back(settings_.level, state_.tables[s], journal_.path().string());
+      outputs_.back() = std::make_unique<AppendFile>(partial(s), state_.out_size[s]);
     }
   }
 
-  void take(const LineWindow& window, const PieceWork& work) {
-    const std::vector<std::span<const Line>> pieces = cut_pieces(window);
+  void take(const LineWindow& window, std::string* fed) {
+    const std::vector<std::span<const Line>> pieces = pieces_of(window);
     std::vector<PieceResult> results(pieces.size());
     parallel_for(static_cast<int64_t>(pieces.size()), 1, [&](int64_t begin, int64_t end) {
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-        work_on({file_, index_, window, pieces[i]}, work, results[i]);
+        work_on({file_, index_, window, pieces[i]}, fed != nullptr, results[i]);
       }
     });
+    append_row_groups(results);
     for (PieceResult& result : results) {
       for (std::string& what : result.bad_lines) {
         bad(std::move(what), counted::kBad, "--on-error skip leaves such documents out");
       }
+      if (fed != nullptr) *fed += result.fed;
       for (size_t s = 0; s < outputs_.size(); ++s) {
-        if (!settings_.streams[s].parquet) append(s, result.streams[s]);
+        if (is_written(s) && !settings_.streams[s].parquet) append(s, result.streams[s]);
       }
       state_.tally.add(result.tally);
+      result = PieceResult();
     }
-    append_row_groups(results);
     take_troubles(window);
-    progress_.add(window.file_bytes - file_bytes_);
+    if (!before_) progress_.add(window.file_bytes - file_bytes_);
     file_bytes_ = window.file_bytes;
     state_.offset = window.end_offset;
     state_.row = window.end_row;
@@ -146,33 +225,41 @@ class FileRun {
     state_.out_size[s] += static_cast<int64_t>(bytes.size());
   }
 
-  // What a window gives is a row group, so that every journal stands between two.
+  // What a piece gives is a row group, so that every journal stands between two.
   void append_row_groups(std::span<PieceResult> results) {
     for (size_t s = 0; s < outputs_.size(); ++s) {
-      if (!settings_.streams[s].parquet) continue;
+      if (!is_table(s)) continue;
       std::vector<std::string> pieces;
       for (PieceResult& result : results) pieces.push_back(std::move(result.streams[s]));
       std::string bytes;
-      tables_[s].add_group(pieces, bytes);
+      tables_[s].add_groups(pieces, bytes);
       append(s, bytes);
     }
   }
 
   void end_tables() {
     for (size_t s = 0; s < outputs_.size(); ++s) {
-      if (!settings_.streams[s].parquet) continue;
+      if (!is_table(s)) continue;
       std::string bytes;
       tables_[s].finish(bytes);
       append(s, bytes);
     }
   }
 
-  void work_on(const CorpusPiece& piece, const PieceWork& work, PieceResult& result) const {
+  void keep_tables() {
+    for (size_t s = 0; s < outputs_.size(); ++s) {
+      if (is_table(s)) state_.tables[s] = state_.finished ? Json() : tables_[s].state();
+    }
+  }
+
+  void work_on(const CorpusPiece& piece, bool feeds, PieceResult& result) const {
     result.streams.resize(settings_.streams.size());
     result.tally = Tally(static_cast<size_t>(settings_.samples));
-    work(piece, result);
+    job_.work(piece, result);
+    if (feeds) result.fed = result.streams[0];
     for (size_t s = 0; s < result.streams.size(); ++s) {
-      if (!settings_.streams[s].compressed || settings_.streams[s].parquet) continue;
+      const StageStream& stream = settings_.streams[s];
+      if (!stream.compressed || stream.parquet || !is_written(s)) continue;
       std::string frame;
       append_zstd_frame(frame, result.streams[s], settings_.level);
       result.streams[s] = std::move(frame);
@@ -197,24 +284,36 @@ class FileRun {
     state_.tally.error(std::move(what));
   }
 
-  void write_journal(bool finished) {
-    for (const auto& output : outputs_) output->flush();
-    state_.finished = finished;
-    for (size_t s = 0; s < tables_.size(); ++s) {
-      if (settings_.streams[s].parquet && !finished) state_.tables[s] = tables_[s].state();
+  void flush() const {
+    for (const auto& output : outputs_) {
+      if (output) output->flush();
     }
-    journal_.write(state_);
+    if (before_) before_->flush();
+  }
+
+  void write_journal(bool finished) {
+    flush();
+    for (FileRun* each = this; each != nullptr; each = each->before_) {
+      each->state_.finished = finished;
+      each->keep_tables();
+    }
+    journal_.write(entry());
     journaled_ = state_.offset;
   }
 
   const CorpusFile& file_;
   size_t index_;
+  const StageJob& job_;
   const StageSettings& settings_;
   Progress& progress_;
+  FileRun* before_;  // by which it is fed, or null
+  LineWindows windows_;
+  std::future<LineWindow> next_;  // of a stage that reads the file itself
+  bool ended_ = false;
   Journal journal_;
   JournalEntry state_;
-  std::vector<std::unique_ptr<AppendFile>> outputs_;
-  std::vector<ParquetWriter> tables_;  // used of streams that are Parquet files
+  std::vector<std::unique_ptr<AppendFile>> outputs_;  // none for what is not written
+  std::vector<ParquetWriter> tables_;                 // used of streams that are Parquet files
   int64_t journaled_ = 0;
   int64_t file_bytes_ = 0;
 };
@@ -327,36 +426,70 @@ void PieceResult::bad(const CorpusPiece& piece, const Line& line, std::string_vi
 
 StageRun run_stage(std::span<const CorpusFile> files, const StageSettings& settings,
                    const PieceWork& work) {
-  check_settings(settings, files);
-  StageRun total;
-  total.tally = Tally(static_cast<size_t>(settings.samples));
-  total.file_rows.resize(files.size());
-  Progress progress(settings.what, corpus_bytes(files) / settings.shard.count, "B");
-  const auto add = [&](size_t i, const JournalEntry& state) {
-    total.file_rows[i] = state.row;
-    total.input_bytes += state.offset;
-    total.tally.add(state.tally);
-  };
+  const StageJob job{settings, work, {}, true};
+  return run_jobs(files, std::span(&job, 1)).front();
+}
+
+StageRun run_job(std::span<const CorpusFile> files, const StageJob& job) {
+  StageRun run = run_jobs(files, std::span(&job, 1)).front();
+  if (run.complete) job.finish(run);
+  return run;
+}
+
+namespace {
+
+// What a file came to, by job.
+void add_entry(std::span<StageRun> runs, size_t file, const JournalEntry& entry) {
+  StageRun& run = runs.back();
+  run.file_rows[file] = entry.row;
+  run.input_bytes += entry.offset;
+  run.tally.add(entry.tally);
+  if (runs.size() > 1 && !entry.before.empty()) {
+    add_entry(runs.first(runs.size() - 1), file, entry.before[0]);
+  }
+}
+
+}  // namespace
+
+std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<const StageJob> jobs) {
+  const StageSettings& settings = jobs.back().settings;
+  std::vector<StageRun> runs(jobs.size());
+  std::string what;
+  for (size_t j = 0; j < jobs.size(); ++j) {
+    check_settings(jobs[j].settings, files);
+    runs[j].tally = Tally(static_cast<size_t>(jobs[j].settings.samples));
+    runs[j].file_rows.resize(files.size());
+    what += (j > 0 ? ", " : "") + jobs[j].settings.what;
+  }
+  Progress progress(what, corpus_bytes(files) / settings.shard.count, "B");
   const bool waits = settings.shard.ranks && (settings.inner || settings.shard.index == 0);
   std::vector<size_t> unfinished;
   for (size_t i = 0; i < files.size(); ++i) {
-    FileRun file(files[i], i, settings, progress);
+    std::vector<std::unique_ptr<FileRun>> chain;
+    for (const StageJob& job : jobs) {
+      FileRun* before = chain.empty() ? nullptr : chain.back().get();
+      chain.push_back(std::make_unique<FileRun>(files[i], i, job, progress, before));
+    }
+    FileRun& last = *chain.back();
+    last.load();
     const bool ours = static_cast<int64_t>(i) % settings.shard.count == settings.shard.index;
-    if (ours) file.run(work);
+    if (ours) last.run();
     // What a journal of another rank calls finished may not have its name yet.
-    if (file.finished() && (ours || !waits)) {
-      add(i, file.state());
+    if (last.finished() && (ours || !waits)) {
+      add_entry(runs, i, last.entry());
     } else {
       unfinished.push_back(i);
     }
   }
   for (const size_t i : unfinished) {
-    if (waits) add(i, wait_for_peer(files[i], settings));
+    if (waits) add_entry(runs, i, wait_for_peer(files[i], settings));
   }
   if (settings.shard.ranks && !settings.inner) meet_ranks(settings);
   // Other ranks must not finish what the first one finishes.
-  total.complete = waits || (unfinished.empty() && !settings.shard.ranks);
-  return total;
+  for (StageRun& run : runs) {
+    run.complete = waits || (unfinished.empty() && !settings.shard.ranks);
+  }
+  return runs;
 }
 
 void begin_rank(const Path& out, const Shard& shard) {

@@ -49,8 +49,10 @@ struct StageSettings {
   int64_t samples = 5;
   int level = 3;  // of zstd
   DocumentFormat format = DocumentFormat::jsonl;
-  // Where windows end and frames begin: other sizes give other bytes of the same lines.
-  size_t window_bytes = size_t{32} << 20;
+  // About what may be used: windows are as large as it allows. Lines above it are read all the
+  // same.
+  int64_t memory_bytes = int64_t{4} << 30;
+  size_t window_bytes = 0;                    // of one; 0: by the memory
   int64_t journal_bytes = int64_t{64} << 20;  // of input that a killed run may have to read again
 };
 
@@ -70,6 +72,7 @@ struct CorpusPiece {
 
 struct PieceResult {
   std::vector<std::string> streams;  // what each stream gets
+  std::string fed;                   // the first of them, for a stage that follows in the same pass
   Tally tally;
 
   // A document that cannot be used: counted, or the end of the run, by StageSettings::on_error.
@@ -89,6 +92,22 @@ struct StageRun {
 
 StageRun run_stage(std::span<const CorpusFile> files, const StageSettings& settings,
                    const PieceWork& work);
+
+// A stage that is ready to run, alone or among others in one pass.
+struct StageJob {
+  StageSettings settings;
+  PieceWork work;
+  // When all files are done: writes the report and takes away what only an unfinished run needs.
+  std::function<void(const StageRun& run)> finish;
+  bool keeps_documents = true;  // else its first stream only feeds the next job
+};
+
+// All jobs in one pass: each works on what the one before leaves in its first stream, which need
+// not go to disk for that. Every byte is as if they ran one after another. Their shard is the same.
+// The journal of the last one tells of all.
+std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<const StageJob> jobs);
+// One, with its end when it is complete.
+StageRun run_job(std::span<const CorpusFile> files, const StageJob& job);
 
 // Counts that every stage keeps.
 namespace counted {

@@ -8,13 +8,14 @@
 
 namespace tephra {
 
-StageRun decontaminate_corpus(std::span<const CorpusFile> files, const TaskIndex& index,
-                              const std::string& text_field, StageSettings stage) {
+StageJob decontaminate_job(std::shared_ptr<const TaskIndex> tasks, const std::string& text_field,
+                           StageSettings stage) {
   stage.what = "decontaminate";
   stage.streams = {documents_stream(stage), {"removed"}};
-  stage.settings = format("decontaminate {} {} {}", text_field, index.entries(), stage.level);
-  for (const std::string& name : index.names()) stage.settings += " " + name;
-  const auto work = [&](const CorpusPiece& piece, PieceResult& result) {
+  stage.settings = format("decontaminate {} {} {}", text_field, tasks->entries(), stage.level);
+  for (const std::string& name : tasks->names()) stage.settings += " " + name;
+  const auto work = [tasks, text_field](const CorpusPiece& piece, PieceResult& result) {
+    const TaskIndex& index = *tasks;
     NormalWords words;
     each_document(piece, text_field, result, [&](const Document& document) {
       const std::optional<TaskIndex::Match> match = index.find(document.text, words);
@@ -37,7 +38,14 @@ StageRun decontaminate_corpus(std::span<const CorpusFile> files, const TaskIndex
       out += "}\n";
     });
   };
-  return run_reported(files, stage, work);
+  return reported_job(std::move(stage), work);
+}
+
+StageRun decontaminate_corpus(std::span<const CorpusFile> files, const TaskIndex& index,
+                              const std::string& text_field, StageSettings stage) {
+  // Not owned: it outlives the run.
+  const std::shared_ptr<const TaskIndex> tasks(std::shared_ptr<const TaskIndex>(), &index);
+  return run_job(files, decontaminate_job(tasks, text_field, std::move(stage)));
 }
 
 }  // namespace tephra

@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kSets = "sets";
 constexpr const char* kMembersEnding = ".bin";
+constexpr int64_t kPageBytes = 4096, kLeastSetsBytes = int64_t{1} << 20;
 
 }  // namespace
 
@@ -78,7 +79,8 @@ StageRun write_shingle_sets(std::span<const CorpusFile> files,
 }
 
 ShingleSets::ShingleSets(std::span<const CorpusFile> files, std::span<const ClusterMember> members,
-                         const Path& folder) {
+                         const Path& folder, int64_t memory_bytes)
+    : memory_bytes_(std::max(memory_bytes, kLeastSetsBytes)) {
   sets_.reserve(members.size());
   for (size_t file = 0; file < files.size(); ++file) {
     const size_t count = members_of(members, file).size();
@@ -95,8 +97,17 @@ ShingleSets::ShingleSets(std::span<const CorpusFile> files, std::span<const Clus
                    "{}: is damaged; remove the output folder", maps_.back()->path().string());
       sets_.emplace_back(reinterpret_cast<const uint64_t*>(bytes.data() + at + 8), size);
       at += 8 + 8 * size;
+      touch(static_cast<int64_t>(8 + 8 * size));
     }
   }
+}
+
+// The pages of files that were read count as this process's until it lets go of them.
+void ShingleSets::touch(int64_t bytes) const {
+  // A page or two are read around each.
+  if ((touched_ += bytes + kPageBytes) <= memory_bytes_) return;
+  touched_ = 0;
+  for (const auto& map : maps_) map->release(map->bytes());
 }
 
 }  // namespace tephra

@@ -3,6 +3,7 @@
 // compared.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -35,16 +36,26 @@ StageRun write_shingle_sets(std::span<const CorpusFile> files,
                             std::span<const ClusterMember> members, const SignaturePreset& preset,
                             const std::string& text_field, StageSettings settings);
 
+// Read from disk as they are asked for; of what was read about `memory_bytes` stay in memory. Any
+// thread may ask.
 class ShingleSets {
  public:
   ShingleSets(std::span<const CorpusFile> files, std::span<const ClusterMember> members,
-              const Path& folder);
+              const Path& folder, int64_t memory_bytes);
 
-  std::span<const uint64_t> operator[](size_t member) const { return sets_[member]; }
+  std::span<const uint64_t> operator[](size_t member) const {
+    const std::span<const uint64_t> set = sets_[member];
+    touch(static_cast<int64_t>(set.size_bytes()));
+    return set;
+  }
 
  private:
+  void touch(int64_t bytes) const;
+
+  int64_t memory_bytes_;
   std::vector<std::shared_ptr<MappedFile>> maps_;
   std::vector<std::span<const uint64_t>> sets_;
+  mutable std::atomic<int64_t> touched_{0};
 };
 
 }  // namespace tephra

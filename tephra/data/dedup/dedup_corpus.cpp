@@ -360,19 +360,24 @@ std::vector<bool> left_out(const SignatureFiles& signatures, const Resolved& res
 
 }  // namespace
 
+StageJob dedup_signature_job(const DedupOptions& options, StageSettings stage) {
+  stage.out = stage.out / kDedupFolder / "signatures";
+  const bool indexed = options.against_index || options.save_index;
+  return signature_job(options.preset, {options.text_field, options.score_field, indexed},
+                       std::move(stage));
+}
+
 StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& options,
                       StageSettings stage) {
   const Sources sources(files);
   const SurvivorRules rules = survivor_rules(options, sources);
-  const bool indexed = options.against_index || options.save_index;
   Known known(options, stage.out / kDedupFolder);
-  StageSettings work = stage;
-  work.out = stage.out / kDedupFolder / "signatures";
-  const StageRun signed_run = write_signatures(
-      files, options.preset, {options.text_field, options.score_field, indexed}, work);
+  const StageJob signing = dedup_signature_job(options, stage);
+  const StageRun signed_run = run_jobs(files, std::span(&signing, 1)).front();
   if (!signed_run.complete) return signed_run;
 
-  const SignatureFiles signatures(files, work.out, options.preset.bands);
+  StageSettings work = stage;
+  const SignatureFiles signatures(files, signing.settings.out, options.preset.bands);
   std::vector<bool> skip_file;
   for (const uint32_t source : sources.of_file) skip_file.push_back(rules.untouched[source]);
   known.find(signatures, {rules.verify, rules.similarity, options.memory_bytes}, skip_file);
@@ -390,7 +395,7 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
     StageRun compared =
         write_shingle_sets(files, members, options.preset, options.text_field, work);
     if (!compared.complete) return compared;
-    sets.emplace(files, members, work.out);
+    sets.emplace(files, members, work.out, options.memory_bytes / 2);
   }
   Resolved resolved = resolve(members, rules, sets ? &*sets : nullptr);
   count_known(resolved, known, signatures, sources);

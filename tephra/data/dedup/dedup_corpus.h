@@ -27,6 +27,10 @@ struct DedupOptions {
   IndexSettings index;                // of an index that is made
 };
 
+// Its first part, which a pass over the documents before it can do: dedup_corpus then goes on from
+// what it left.
+StageJob dedup_signature_job(const DedupOptions& options, StageSettings stage);
+
 // `stage` gives the output, errors and the shard. The run of the last stage that could be done: of
 // a shard, the next one needs all shards.
 StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& options,

@@ -48,9 +48,7 @@ class CandidateSearch {
 
  private:
   void look_up(int64_t band, uint64_t part) {
-    std::vector<std::vector<BandRecord>> read(1);
-    signatures_.read_bands(band, read, part, parts_);
-    std::vector<BandRecord>& records = read[0];
+    std::vector<BandRecord> records = signatures_.band(band, part, parts_);
     std::sort(records.begin(), records.end(),
               [](const BandRecord& a, const BandRecord& b) { return a.key < b.key; });
     for (size_t segment = 0; segment < index_.segments(); ++segment) {

@@ -70,12 +70,10 @@ struct Chosen {
 
   // The keys of one band with the new numbers.
   std::vector<BandRecord> band(int64_t at) const {
-    std::vector<std::vector<BandRecord>> read(1);
-    signatures.read_bands(at, read, 0, 1);
     std::vector<BandRecord> records;
     records.reserve(static_cast<size_t>(count));
     uint32_t next = 0;
-    for (const BandRecord& record : read[0]) {
+    for (const BandRecord& record : signatures.band(at)) {
       if (!left_out[record.document]) records.push_back({record.key, next++});
     }
     return records;

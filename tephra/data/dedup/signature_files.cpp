@@ -5,8 +5,10 @@
 #include <cstring>
 
 #include "tephra/base/error.h"
+#include "tephra/base/parallel.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
+#include "tephra/data/dedup/band_partitions.h"
 #include "tephra/data/dedup/document_sketch.h"
 #include "tephra/data/json_line.h"
 
@@ -17,7 +19,9 @@ constexpr const char* kRecords = "records";
 constexpr const char* kBands = "bands";
 constexpr const char* kSketches = "sketches";
 constexpr const char* kSignatureEnding = ".bin";
-constexpr size_t kSignatureBytes = size_t{4} << 20;
+constexpr size_t kSignatureBytes = size_t{1} << 20;
+constexpr int64_t kJoinBytes = 2 * sizeof(BandRecord);  // of a record that is joined: two buffers
+constexpr int64_t kMostReadings = 3;  // more cost more than writing what is read once
 
 Path file_path(const Path& folder, const char* kind, const CorpusFile& file) {
   return folder / kind / (file.title() + kSignatureEnding);
@@ -76,8 +80,8 @@ class PieceSigner {
 
 }  // namespace
 
-StageRun write_signatures(std::span<const CorpusFile> files, const SignaturePreset& preset,
-                          const SignatureFields& fields, StageSettings settings) {
+StageJob signature_job(const SignaturePreset& preset, const SignatureFields& fields,
+                       StageSettings settings) {
   settings.what = "signatures";
   settings.inner = true;
   settings.streams = {{kRecords, kSignatureEnding, false}, {kBands, kSignatureEnding, false}};
@@ -87,9 +91,16 @@ StageRun write_signatures(std::span<const CorpusFile> files, const SignaturePres
     settings.streams.push_back({kSketches, kSignatureEnding, false});
     settings.settings += " sketches";
   }
-  return run_stage(files, settings, [&](const CorpusPiece& piece, PieceResult& result) {
-    PieceSigner(preset, fields).work(piece, result);
-  });
+  return {.settings = std::move(settings),
+          .work = [preset, fields](const CorpusPiece& piece, PieceResult& result) {
+            PieceSigner(preset, fields).work(piece, result);
+          }};
+}
+
+StageRun write_signatures(std::span<const CorpusFile> files, const SignaturePreset& preset,
+                          const SignatureFields& fields, StageSettings settings) {
+  const StageJob job = signature_job(preset, fields, std::move(settings));
+  return run_jobs(files, std::span(&job, 1)).front();
 }
 
 SignatureFiles::SignatureFiles(std::span<const CorpusFile> files, const Path& folder, int64_t bands)
@@ -114,10 +125,9 @@ std::vector<DocumentRecord> SignatureFiles::records(size_t file) const {
   return records;
 }
 
-void SignatureFiles::read_bands(int64_t first_band, std::span<std::vector<BandRecord>> out,
-                                uint64_t part, uint64_t parts) const {
+void SignatureFiles::each_document(
+    FunctionRef<void(uint32_t document, const uint64_t* keys)> use) const {
   const auto bands = static_cast<size_t>(bands_);
-  const uint64_t width = parts == 1 ? 0 : UINT64_MAX / parts + 1;
   std::vector<uint64_t> keys;
   for (size_t file = 0; file < files_.size(); ++file) {
     const FileReader reader(file_path(folder_, kBands, files_[file]));
@@ -128,13 +138,68 @@ void SignatureFiles::read_bands(int64_t first_band, std::span<std::vector<BandRe
       keys.resize(count * bands);
       reader.read(static_cast<int64_t>(begin * bands * 8), std::as_writable_bytes(std::span(keys)));
       for (size_t i = 0; i < count; ++i) {
-        const auto document = static_cast<uint32_t>(first_[file] + begin + i);
-        for (size_t b = 0; b < out.size(); ++b) {
-          const uint64_t key = keys[i * bands + static_cast<size_t>(first_band) + b];
-          if (parts == 1 || key / width == part) out[b].push_back({key, document});
-        }
+        use(static_cast<uint32_t>(first_[file] + begin + i), keys.data() + i * bands);
       }
     }
+    stop_if_interrupted();
+  }
+}
+
+std::vector<BandRecord> SignatureFiles::band(int64_t at, uint64_t part, uint64_t parts) const {
+  const uint64_t width = parts == 1 ? 0 : UINT64_MAX / parts + 1;
+  std::vector<BandRecord> records;
+  records.reserve(documents() / parts + documents() / parts / 8 + 16);
+  each_document([&](uint32_t document, const uint64_t* keys) {
+    const uint64_t key = keys[at];
+    if (parts == 1 || key / width == part) records.push_back({key, document});
+  });
+  return records;
+}
+
+// Some bands at a time, each time reading all files.
+void SignatureFiles::join_bands(int64_t at_once, const std::vector<bool>& gone,
+                                UnionFind& sets) const {
+  Progress progress("clusters", bands_, "bands");
+  BandJoin join;
+  for (int64_t band = 0; band < bands_; band += at_once) {
+    std::vector<std::vector<BandRecord>> records(
+        static_cast<size_t>(std::min(at_once, bands_ - band)));
+    for (auto& list : records) list.reserve(documents());
+    each_document([&](uint32_t document, const uint64_t* keys) {
+      if (!gone.empty() && gone[document]) return;
+      for (size_t b = 0; b < records.size(); ++b) {
+        records[b].push_back({keys[static_cast<size_t>(band) + b], document});
+      }
+    });
+    for (std::vector<BandRecord>& list : records) {
+      join.join(list, sets);
+      list = {};
+      progress.add(1);
+      stop_if_interrupted();
+    }
+  }
+}
+
+// Through files that fit into memory one by one.
+void SignatureFiles::join_partitions(int64_t memory_bytes, const std::vector<bool>& gone,
+                                     UnionFind& sets) const {
+  const auto total = static_cast<int64_t>(documents());
+  const auto bands = static_cast<size_t>(bands_);
+  const auto ranges = static_cast<size_t>(total * kJoinBytes / memory_bytes + 1);
+  BandPartitions parts(folder_ / "partitions", bands, ranges, memory_bytes / 4);
+  each_document([&](uint32_t document, const uint64_t* keys) {
+    if (!gone.empty() && gone[document]) return;
+    for (size_t b = 0; b < bands; ++b) parts.add(b, {keys[b], document});
+  });
+  parts.flush();
+  Progress progress("clusters", static_cast<int64_t>(parts.size()), "parts");
+  BandJoin join;
+  std::vector<BandRecord> records;
+  for (size_t part = 0; part < parts.size(); ++part) {
+    parts.read(part, records);
+    join.join(records, sets);
+    progress.add(1);
+    stop_if_interrupted();
   }
 }
 
@@ -155,30 +220,13 @@ void SignatureFiles::each_sketch(FunctionRef<void(std::string_view bytes)> use) 
 UnionFind SignatureFiles::clusters(int64_t memory_bytes, const std::vector<bool>& gone) const {
   UnionFind sets(documents());
   const auto total = std::max<int64_t>(1, static_cast<int64_t>(documents()));
-  const int64_t each = 2 * static_cast<int64_t>(sizeof(BandRecord));  // two buffers
   const int64_t room = std::max(memory_bytes, int64_t{1} << 10);
-  const int64_t fitting = std::max<int64_t>(0, room / (total * each));
   // Beside the bands that are kept, the join needs a second buffer of one.
-  const int64_t at_once = std::clamp<int64_t>(2 * fitting - 1, 1, bands_);
-  const auto parts = static_cast<uint64_t>(fitting > 0 ? 1 : total * each / room + 1);
-  Progress progress("clusters", bands_ * static_cast<int64_t>(parts), "bands");
-  BandJoin join;
-  for (int64_t band = 0; band < bands_; band += at_once) {
-    for (uint64_t part = 0; part < parts; ++part) {
-      std::vector<std::vector<BandRecord>> records(
-          static_cast<size_t>(std::min(at_once, bands_ - band)));
-      for (auto& list : records) list.reserve(documents() / parts + documents() / parts / 8 + 16);
-      read_bands(band, records, part, parts);
-      for (std::vector<BandRecord>& list : records) {
-        if (!gone.empty()) {
-          std::erase_if(list, [&](const BandRecord& record) { return gone[record.document]; });
-        }
-        join.join(list, sets);
-        list = {};
-        progress.add(1);
-        stop_if_interrupted();
-      }
-    }
+  const int64_t at_once = std::min(bands_, 2 * (room / (total * kJoinBytes)) - 1);
+  if (at_once > 0 && ceil_div(bands_, at_once) <= kMostReadings) {
+    join_bands(at_once, gone, sets);
+  } else {
+    join_partitions(room, gone, sets);
   }
   return sets;
 }

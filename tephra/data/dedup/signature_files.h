@@ -29,6 +29,8 @@ struct SignatureFields {
 };
 
 // Writes them, to folders of settings.out.
+StageJob signature_job(const SignaturePreset& preset, const SignatureFields& fields,
+                       StageSettings settings);
 StageRun write_signatures(std::span<const CorpusFile> files, const SignaturePreset& preset,
                           const SignatureFields& fields, StageSettings settings);
 
@@ -43,19 +45,22 @@ class SignatureFiles {
   std::vector<DocumentRecord> records(size_t file) const;
 
   // Documents that share a band, joined. At most about `memory_bytes` are used beside the sets'
-  // four bytes a document: fewer bands at a time, then ranges of keys. Documents of `gone` stay
-  // alone.
+  // four bytes a document: all bands or some at a time, or files that are joined one by one.
+  // Documents of `gone` (empty: none) stay alone.
   UnionFind clusters(int64_t memory_bytes, const std::vector<bool>& gone) const;
 
-  // Keys of the bands [first_band, first_band + out.size()) in range `part` of `parts`, in the
-  // order of documents.
-  void read_bands(int64_t first_band, std::span<std::vector<BandRecord>> out, uint64_t part,
-                  uint64_t parts) const;
+  // Keys of one band in range `part` of `parts`, in the order of documents.
+  std::vector<BandRecord> band(int64_t at, uint64_t part = 0, uint64_t parts = 1) const;
 
   // Calls `use` with the sketch of each document, as append_sketch wrote it.
   void each_sketch(FunctionRef<void(std::string_view bytes)> use) const;
 
  private:
+  // Calls `use` with the keys of all bands of each document.
+  void each_document(FunctionRef<void(uint32_t document, const uint64_t* keys)> use) const;
+  void join_bands(int64_t at_once, const std::vector<bool>& gone, UnionFind& sets) const;
+  void join_partitions(int64_t memory_bytes, const std::vector<bool>& gone, UnionFind& sets) const;
+
   std::span<const CorpusFile> files_;
   Path folder_;
   int64_t bands_;

@@ -182,22 +182,34 @@ Json report_json(const std::vector<FilterPreset>& presets, const FilterOptions& 
 
 }  // namespace
 
-StageRun filter_corpus(std::span<const CorpusFile> files, const FilterOptions& options,
-                       StageSettings stage) {
-  const std::vector<FilterPreset> presets = make_filters(options.choice);
+StageJob filter_job(const FilterOptions& given, StageSettings stage) {
+  struct Shared {
+    FilterOptions options;
+    std::vector<FilterPreset> presets;
+  };
+  const std::shared_ptr<const Shared> shared(new Shared{given, make_filters(given.choice)});
   stage.what = "filter";
   stage.streams = {documents_stream(stage)};
-  if (options.keep_values) stage.streams.push_back({"values"});
-  if (options.keep_dropped) stage.streams.push_back({"dropped"});
-  stage.settings = settings_text(presets, options, stage);
-  StageRun run = run_stage(files, stage, [&](const CorpusPiece& piece, PieceResult& result) {
-    PieceFilter(presets, options).work(piece, result);
-  });
-  if (run.complete) {
-    write_file(stage.out / kReportFile, report_json(presets, options, run).dump(2) + "\n");
-    finish_stage(stage.out);
-  }
-  return run;
+  if (given.keep_values) stage.streams.push_back({"values"});
+  if (given.keep_dropped) stage.streams.push_back({"dropped"});
+  stage.settings = settings_text(shared->presets, given, stage);
+  const Path out = stage.out;
+  return {.settings = std::move(stage),
+          .work =
+              [shared](const CorpusPiece& piece, PieceResult& result) {
+                PieceFilter(shared->presets, shared->options).work(piece, result);
+              },
+          .finish =
+              [shared, out](const StageRun& run) {
+                const Json report = report_json(shared->presets, shared->options, run);
+                write_file(out / kReportFile, report.dump(2) + "\n");
+                finish_stage(out);
+              }};
+}
+
+StageRun filter_corpus(std::span<const CorpusFile> files, const FilterOptions& options,
+                       StageSettings stage) {
+  return run_job(files, filter_job(options, std::move(stage)));
 }
 
 }  // namespace tephra

@@ -16,6 +16,7 @@ struct FilterOptions {
 };
 
 // `stage` gives the output, errors and the shard; its streams and settings are set here.
+StageJob filter_job(const FilterOptions& options, StageSettings stage);
 StageRun filter_corpus(std::span<const CorpusFile> files, const FilterOptions& options,
                        StageSettings stage);
 

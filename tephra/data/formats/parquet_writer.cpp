@@ -122,19 +122,31 @@ void ParquetWriter::begin(std::string& out) {
   offset_ = static_cast<int64_t>(kFileMagic.size());
 }
 
+// The first documents decide.
 void ParquetWriter::choose_columns(std::span<const std::string> pieces) {
-  std::vector<SeenFields> seen(pieces.size());
-  parallel_for(static_cast<int64_t>(pieces.size()), 1, [&](int64_t first, int64_t last) {
-    for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
-      seen[i].add_lines(pieces[i]);
-    }
-  });
-  SeenFields all;
-  for (const SeenFields& each : seen) all.add(each);
-  columns_ = all.columns();
+  for (const std::string& piece : pieces) {
+    if (piece.empty()) continue;
+    SeenFields seen;
+    seen.add_lines(piece);
+    columns_ = seen.columns();
+    return;
+  }
 }
 
-void ParquetWriter::add_group(std::span<std::string> pieces, std::string& out) {
+void ParquetWriter::append_group(const DocumentPages& pages, std::string& out) {
+  if (pages.rows == 0) return;
+  begin(out);
+  Group group{pages.rows, {}};
+  for (const ColumnPages& column : pages.columns) {
+    const auto bytes = static_cast<int64_t>(column.bytes.size());
+    group.chunks.push_back({offset_, bytes, column.unpacked_bytes, column.nulls});
+    out += column.bytes;
+    offset_ += bytes;
+  }
+  groups_.push_back(std::move(group));
+}
+
+void ParquetWriter::add_groups(std::span<std::string> pieces, std::string& out) {
   for (std::string& piece : pieces) piece.reserve(piece.size() + kLinePadding);
   if (columns_.empty()) choose_columns(pieces);
   std::vector<DocumentPages> pages(pieces.size());
@@ -143,27 +155,7 @@ void ParquetWriter::add_group(std::span<std::string> pieces, std::string& out) {
       pages[i] = make_pages(pieces[i], columns_, level_);
     }
   });
-  Group group;
-  for (const DocumentPages& each : pages) group.rows += each.rows;
-  if (group.rows == 0) {
-    if (groups_.empty()) columns_.clear();  // the first documents decide
-    return;
-  }
-  begin(out);
-  for (size_t c = 0; c < columns_.size(); ++c) {
-    Chunk chunk;
-    chunk.offset = offset_;
-    for (const DocumentPages& each : pages) {
-      const ColumnPages& column = each.columns[c];
-      out += column.bytes;
-      chunk.bytes += static_cast<int64_t>(column.bytes.size());
-      chunk.unpacked_bytes += column.unpacked_bytes;
-      chunk.nulls += column.nulls;
-    }
-    offset_ += chunk.bytes;
-    group.chunks.push_back(chunk);
-  }
-  groups_.push_back(std::move(group));
+  for (const DocumentPages& each : pages) append_group(each, out);
 }
 
 void ParquetWriter::append_footer(std::string& out) const {

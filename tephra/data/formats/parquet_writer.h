@@ -18,10 +18,9 @@ class ParquetWriter {
   // One whose state() this is, or a new one for null. Fault::data with `where` when it is damaged.
   ParquetWriter(int level, const Json& state, const std::string& where);
 
-  // Appends to `out` what comes next in the file: a row group with the documents of all pieces
-  // (JSON lines), worked on by all threads; nothing when there are none. Changes no piece but its
-  // capacity.
-  void add_group(std::span<std::string> pieces, std::string& out);
+  // Appends to `out` what comes next in the file: a row group for each piece (JSON lines) that has
+  // documents, worked on by all threads. Changes no piece but its capacity.
+  void add_groups(std::span<std::string> pieces, std::string& out);
 
   // The end of the file.
   void finish(std::string& out);
@@ -39,6 +38,7 @@ class ParquetWriter {
 
   void begin(std::string& out);
   void choose_columns(std::span<const std::string> pieces);
+  void append_group(const DocumentPages& pages, std::string& out);
   void append_footer(std::string& out) const;
 
   int level_;

@@ -2,10 +2,15 @@
 #include "tephra/data/pipeline/pipeline.h"
 
 #include <charconv>
+#include <chrono>
+#include <thread>
 
 #include "tephra/base/error.h"
+#include "tephra/base/function_ref.h"
 #include "tephra/base/log.h"
+#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
+#include "tephra/data/classify/classify_corpus.h"
 #include "tephra/data/decontaminate/decontaminate_corpus.h"
 #include "tephra/data/dedup/dedup_corpus.h"
 #include "tephra/data/dedup/line_dedup.h"
@@ -27,8 +32,7 @@ int64_t size_of(const std::string& text, const char* key) {
   return *bytes;
 }
 
-StageRun run_filter(const PipelineConfig& config, const PipelineStage& stage,
-                    std::span<const CorpusFile> files, const StageSettings& settings) {
+FilterOptions filter_options(const PipelineConfig& config, const PipelineStage& stage) {
   FilterOptions options;
   options.choice.presets = stage.presets;
   options.choice.mode = stage.mode == "compat" ? FilterMode::compat : FilterMode::fixed;
@@ -36,27 +40,23 @@ StageRun run_filter(const PipelineConfig& config, const PipelineStage& stage,
   options.choice.thresholds = stage.thresholds;
   options.text_field = config.text_field;
   options.keep_values = stage.keep_values;
-  return filter_corpus(files, options, settings);
+  return options;
 }
 
-StageRun run_dedup(const PipelineConfig& config, const PipelineStage& stage,
-                   std::span<const CorpusFile> files, const StageSettings& settings) {
-  const int64_t memory = size_of(config.memory, "memory");
-  if (stage.unit == "substring") {
-    SubstringDedupOptions options;
-    options.text_field = config.text_field;
-    options.least_bytes = stage.least_bytes;
-    options.remove_all = stage.remove_all;
-    options.memory_bytes = memory;
-    return dedup_substrings(files, options, settings);
-  }
-  if (stage.unit != "document") {
-    LineDedupOptions options;
-    options.text_field = config.text_field;
-    options.paragraphs = stage.unit == "paragraph";
-    options.memory_bytes = memory;
-    return dedup_lines(files, options, settings);
-  }
+ClassifyOptions classify_options(const PipelineConfig& config, const PipelineStage& stage) {
+  ClassifyOptions options;
+  options.text_field = config.text_field;
+  options.name = stage.label;
+  options.keep = stage.keep_labels;
+  options.least = stage.least;
+  return options;
+}
+
+bool is_document_dedup(const PipelineStage& stage) {
+  return stage.kind == "dedup" && stage.unit == "document";
+}
+
+DedupOptions dedup_options(const PipelineConfig& config, const PipelineStage& stage) {
   DedupOptions options;
   options.preset = signature_preset(stage.signature);
   options.text_field = config.text_field;
@@ -70,12 +70,32 @@ StageRun run_dedup(const PipelineConfig& config, const PipelineStage& stage,
   options.verify = stage.verify;
   options.similarity = stage.similarity;
   options.max_source_loss = stage.max_loss;
-  options.memory_bytes = memory;
+  options.memory_bytes = size_of(config.memory, "memory");
   if (stage.against_index) options.against_index = *stage.against_index;
   if (stage.save_index) options.save_index = *stage.save_index;
   options.index.kind = stage.index_kind == "bloom" ? IndexKind::bloom : IndexKind::full;
   options.index.bloom_rate = stage.bloom_rate;
-  return dedup_corpus(files, options, settings);
+  return options;
+}
+
+StageRun run_dedup(const PipelineConfig& config, const PipelineStage& stage,
+                   std::span<const CorpusFile> files, const StageSettings& settings) {
+  if (is_document_dedup(stage)) {
+    return dedup_corpus(files, dedup_options(config, stage), settings);
+  }
+  if (stage.unit == "substring") {
+    SubstringDedupOptions options;
+    options.text_field = config.text_field;
+    options.least_bytes = stage.least_bytes;
+    options.remove_all = stage.remove_all;
+    options.memory_bytes = size_of(config.memory, "memory");
+    return dedup_substrings(files, options, settings);
+  }
+  LineDedupOptions options;
+  options.text_field = config.text_field;
+  options.paragraphs = stage.unit == "paragraph";
+  options.memory_bytes = size_of(config.memory, "memory");
+  return dedup_lines(files, options, settings);
 }
 
 StageRun run_mix(const PipelineConfig& config, const PipelineStage& stage,
@@ -89,13 +109,22 @@ StageRun run_mix(const PipelineConfig& config, const PipelineStage& stage,
   return mix_corpus(files, options, settings);
 }
 
-StageRun run_one(const PipelineConfig& config, const PipelineStage& stage,
-                 std::span<const CorpusFile> files, const StageSettings& settings) {
-  if (stage.kind == "filter") return run_filter(config, stage, files, settings);
-  if (stage.kind == "dedup") return run_dedup(config, stage, files, settings);
-  if (stage.kind == "mix") return run_mix(config, stage, files, settings);
-  const TaskIndex index(stage.tasks, stage.words, std::min<int64_t>(8, stage.words));
-  return decontaminate_corpus(files, index, config.text_field, settings);
+// Stages that look at each document on its own can share a pass.
+bool looks_at_documents(const PipelineStage& stage) {
+  return stage.kind == "filter" || stage.kind == "classify" || stage.kind == "decontaminate";
+}
+
+StageJob document_job(const PipelineConfig& config, const PipelineStage& stage,
+                      const StageSettings& settings) {
+  if (stage.kind == "filter") return filter_job(filter_options(config, stage), settings);
+  if (stage.kind == "classify") {
+    require(stage.model.has_value(), "stages: classify needs a `model`");
+    const auto model = std::make_shared<const FastTextModel>(FastTextModel::load(*stage.model));
+    return classify_job(model, classify_options(config, stage), settings);
+  }
+  const auto index = std::make_shared<const TaskIndex>(stage.tasks, stage.words,
+                                                       std::min<int64_t>(8, stage.words));
+  return decontaminate_job(index, config.text_field, settings);
 }
 
 // All that decides what a stage writes: its own settings and those of the stages before it.
@@ -127,34 +156,165 @@ Json stage_counts(const Path& folder) {
   return counts != nullptr ? *counts : Json(Json::Object{});
 }
 
-void run_stage_of(const PipelineConfig& config, size_t at, const std::vector<std::string>& names,
-                  bool overwrite) {
-  const Path folder = Path(config.out) / names[at];
-  const std::string want = stage_config(config, at + 1);
-  const bool same = fs::exists(folder / kConfigFile) && read_file(folder / kConfigFile) == want;
-  if (same && fs::exists(folder / kReportFile)) {
-    log_info("{}: done before", names[at]);
-    return;
+// A stage and its folder.
+class StageFolder {
+ public:
+  StageFolder(const PipelineConfig& config, size_t at, const std::string& name)
+      : stage_(config.stages[at]),
+        path_(Path(config.out) / name),
+        want_(stage_config(config, at + 1)) {
+    settings_.out = path_;
+    settings_.on_error = config.on_error == "skip" ? OnError::skip : OnError::stop;
+    settings_.level = static_cast<int>(config.level);
+    settings_.samples = config.samples;
+    settings_.memory_bytes = size_of(config.memory, "memory");
+    settings_.shard = parse_shard("auto");
+    if (stage_.output_format == "parquet") settings_.format = DocumentFormat::parquet;
   }
-  if (fs::exists(folder / kConfigFile) && !same && !overwrite) {
-    throw Error(Fault::usage,
-                format("{}: was made with other settings, or from other stages", folder.string()),
-                "--overwrite makes it anew; another `name` keeps both");
+
+  const PipelineStage& stage() const { return stage_; }
+  const Path& path() const { return path_; }
+  const StageSettings& settings() const { return settings_; }
+  // What comes back from Parquet may be spelt differently: who follows reads it from there.
+  bool feeds() const { return settings_.format == DocumentFormat::jsonl; }
+
+  bool same() const {
+    return fs::exists(path_ / kConfigFile) && read_file(path_ / kConfigFile) == want_;
   }
-  prepare_output(folder, overwrite && !same);
-  write_file(folder / kConfigFile, want);
-  const std::vector<std::string> inputs =
-      at == 0 ? config.inputs
-              : std::vector<std::string>{(Path(config.out) / names[at - 1]).string()};
-  StageSettings settings;
-  settings.out = folder;
-  settings.on_error = config.on_error == "skip" ? OnError::skip : OnError::stop;
-  settings.level = static_cast<int>(config.level);
-  settings.samples = config.samples;
-  if (config.stages[at].output_format == "parquet") settings.format = DocumentFormat::parquet;
-  log_info("{}: {}", names[at], config.stages[at].kind);
-  run_one(config, config.stages[at], corpus_files(inputs), settings);
-}
+  bool done() const { return same() && fs::exists(path_ / kReportFile); }
+  bool has_documents() const { return done() && fs::exists(path_ / kDocumentsFolder); }
+
+  void prepare(bool overwrite) const {
+    if (fs::exists(path_ / kConfigFile) && !same() && !overwrite) {
+      throw Error(Fault::usage,
+                  format("{}: was made with other settings, or from other stages", path_.string()),
+                  "--overwrite makes it anew; another `name` keeps both");
+    }
+    // Done, but only to feed another: it is done once more.
+    prepare_output(path_, !same() ? overwrite : done());
+    write_file(path_ / kConfigFile, want_);
+  }
+
+ private:
+  const PipelineStage& stage_;
+  Path path_;
+  std::string want_;
+  StageSettings settings_;
+};
+
+class PipelineRun {
+ public:
+  PipelineRun(const PipelineConfig& config, const std::vector<std::string>& names, bool overwrite)
+      : config_(config), overwrite_(overwrite) {
+    for (size_t i = 0; i < names.size(); ++i) folders_.emplace_back(config, i, names[i]);
+  }
+
+  void run() {
+    for (size_t at = 0; at < folders_.size();) {
+      const size_t end = pass_end(at);
+      if (shard_.ranks) {
+        run_with_ranks(at);
+        at = end;
+        continue;
+      }
+      if (folders_[end - 1].done()) {
+        log_info("{}: done before", folders_[end - 1].path().filename().string());
+      } else if (looks_at_documents(folders_[at].stage())) {
+        run_pass(at, end);
+      } else {
+        run_alone(at);
+      }
+      at = end;
+    }
+  }
+
+ private:
+  // After the last stage of the pass that begins with this one.
+  size_t pass_end(size_t at) const {
+    size_t end = at + 1;
+    if (config_.keep_stages || shard_.ranks || !looks_at_documents(folders_[at].stage()))
+      return end;
+    while (end < folders_.size() && folders_[end - 1].feeds() &&
+           looks_at_documents(folders_[end].stage())) {
+      ++end;
+    }
+    return end;
+  }
+
+  std::vector<CorpusFile> input_of(size_t at) const {
+    if (at == 0) return corpus_files(config_.inputs);
+    return corpus_files(std::vector<std::string>{folders_[at - 1].path().string()});
+  }
+
+  // Also the signatures of a deduplication that follows: it reads the documents twice more, so
+  // those are written.
+  void run_pass(size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      if (folders_[i].has_documents()) begin = i + 1;
+    }
+    const bool signs = !config_.keep_stages && end < folders_.size() && folders_[end - 1].feeds() &&
+                       is_document_dedup(folders_[end].stage()) && !folders_[end].done();
+    const std::vector<CorpusFile> files = input_of(begin);
+    std::vector<StageJob> jobs;
+    for (size_t i = begin; i < end; ++i) {
+      folders_[i].prepare(overwrite_);
+      log_info("{}: {}", folders_[i].path().filename().string(), folders_[i].stage().kind);
+      jobs.push_back(document_job(config_, folders_[i].stage(), folders_[i].settings()));
+      jobs.back().keeps_documents = i + 1 == end;
+    }
+    if (signs) {
+      folders_[end].prepare(overwrite_);
+      const DedupOptions options = dedup_options(config_, folders_[end].stage());
+      jobs.push_back(dedup_signature_job(options, folders_[end].settings()));
+    }
+    const std::vector<StageRun> runs = run_jobs(files, jobs);
+    for (size_t j = 0; j < jobs.size(); ++j) {
+      if (runs[j].complete && jobs[j].finish) jobs[j].finish(runs[j]);
+    }
+  }
+
+  void run_alone(size_t at) {
+    folders_[at].prepare(overwrite_);
+    run_prepared(at);
+  }
+
+  // Under mpirun or srun: stage by stage, each shared out by files. The first rank prepares it and
+  // writes its report; the others wait for both.
+  void run_with_ranks(size_t at) {
+    const StageFolder& folder = folders_[at];
+    if (folder.done()) return;
+    const bool first = shard_.index == 0;
+    if (first) folder.prepare(overwrite_);
+    wait_until([&] { return folder.same(); });
+    begin_rank(folder.path(), shard_);
+    run_prepared(at);
+    wait_until([&] { return folder.done(); });
+  }
+
+  static void wait_until(FunctionRef<bool()> is_so) {
+    while (!is_so()) {
+      stop_if_interrupted();
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+  }
+
+  void run_prepared(size_t at) {
+    const StageFolder& folder = folders_[at];
+    log_info("{}: {}", folder.path().filename().string(), folder.stage().kind);
+    if (looks_at_documents(folder.stage())) {
+      run_job(input_of(at), document_job(config_, folder.stage(), folder.settings()));
+    } else if (folder.stage().kind == "mix") {
+      run_mix(config_, folder.stage(), input_of(at), folder.settings());
+    } else {
+      run_dedup(config_, folder.stage(), input_of(at), folder.settings());
+    }
+  }
+
+  const PipelineConfig& config_;
+  bool overwrite_;
+  Shard shard_ = parse_shard("auto");
+  std::vector<StageFolder> folders_;
+};
 
 void run_tokens(const PipelineConfig& config, const std::vector<std::string>& names,
                 PipelineResult& result) {
@@ -183,11 +343,12 @@ PipelineResult run_pipeline(const PipelineConfig& config, bool overwrite) {
   const std::vector<std::string> names = folder_names(config);
   make_writable_folder(config.out);
   PipelineResult result;
-  for (size_t i = 0; i < names.size(); ++i) {
-    run_stage_of(config, i, names, overwrite);
-    result.stages.emplace_back(names[i], stage_counts(Path(config.out) / names[i]));
+  PipelineRun(config, names, overwrite).run();
+  for (const std::string& name : names) {
+    result.stages.emplace_back(name, stage_counts(Path(config.out) / name));
   }
-  if (config.tokens) run_tokens(config, names, result);
+  // One shard is written, by one process.
+  if (config.tokens && parse_shard("auto").index == 0) run_tokens(config, names, result);
   return result;
 }
 

@@ -38,6 +38,11 @@ struct PipelineStage {
   std::optional<std::string> against_index, save_index;
   std::string index_kind = "full";
   double bloom_rate = 1e-5;
+  // classify
+  std::optional<std::string> model;
+  std::string label = "label";
+  std::vector<std::string> keep_labels;
+  double least = 0;
   // decontaminate
   std::vector<std::string> tasks;
   int64_t words = 13;
@@ -66,6 +71,7 @@ struct PipelineConfig {
   std::string memory = "4GiB";
   int64_t level = 3;
   int64_t samples = 5;
+  bool keep_stages = false;
   std::vector<PipelineStage> stages;
   std::optional<PipelineTokens> tokens;
 
@@ -77,6 +83,8 @@ struct PipelineResult {
   int64_t documents = 0, tokens = 0;                 // of the shard
 };
 
+// Stages that look at each document on its own, and the signatures of a deduplication after them,
+// are done in one pass, which leaves the same files but for the documents of stages within it.
 // Stages that were done by an earlier run with the same config are not done again; with another
 // config for one, or for one before it, Fault::usage unless `overwrite`.
 PipelineResult run_pipeline(const PipelineConfig& config, bool overwrite);

@@ -6,7 +6,7 @@ namespace tephra {
 
 void PipelineStage::fields(ConfigFields& f) {
   f.read("kind", kind, "what the stage does",
-         {.choices = {"filter", "dedup", "decontaminate", "mix"}, .required = true});
+         {.choices = {"filter", "dedup", "classify", "decontaminate", "mix"}, .required = true});
   f.read("name", name, "of its folder below `out`; empty: its kind");
   f.read("output_format", output_format, "of the documents that it leaves",
          {.choices = {"jsonl", "parquet"}});
@@ -40,6 +40,11 @@ void PipelineStage::fields(ConfigFields& f) {
          {.choices = {"full", "bloom"}});
   f.read("bloom_rate", bloom_rate, "dedup: of a bloom index that is made, share of wrong claims",
          {.min = 1e-12, .max = 0.1});
+  f.read("model", model, "classify: fastText's, .bin or .ftz");
+  f.read("label", label, "classify: key of the label; its probability is under this and _score");
+  f.read("keep_labels", keep_labels, "classify: labels that stay; none: all");
+  f.read("least", least, "classify: probability of the label from which a document stays",
+         {.min = 0, .max = 1});
   f.read("tasks", tasks, "decontaminate: benchmarks, as [NAME=]PATH");
   f.read("words", words, "decontaminate: words in a row that make a match", {.min = 1});
   f.read("weights", weights, "mix: share of each source, as SOURCE=NUMBER");
@@ -60,9 +65,11 @@ void PipelineConfig::fields(ConfigFields& f) {
   f.read("text_field", text_field, "the key that holds the text");
   f.read("on_error", on_error, "what a document or file that cannot be read does",
          {.choices = {"stop", "skip"}});
-  f.read("memory", memory, "for the search for duplicates");
+  f.read("memory", memory, "what stages may use, about");
   f.read("level", level, "zstd's, of what is written", {.min = 1, .max = 19});
   f.read("samples", samples, "texts that reports keep for each reason", {.min = 0});
+  f.read("keep_stages", keep_stages,
+         "write the documents of every stage, each in a pass of its own");
   f.list("stages", stages, "in the order they are done");
   f.table("tokens", tokens, "a token shard of what the last stage leaves");
 }
