@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that includes zlib and zstd.
+// gzip by ISA-L, which inflates twice as fast as zlib, and zstd.
 #include "tephra/io/byte_reader.h"
 
 #include <fcntl.h>
+#include <isa-l/igzip_lib.h>
 #include <unistd.h>
-#include <zlib.h>
 #include <zstd.h>
 
 #include <cerrno>
@@ -74,22 +74,16 @@ class Compressed {
 
 class GzipReader : public ByteReader {
  public:
-  explicit GzipReader(const Path& path) : input_(path) {
-    constexpr int kGzip = 16;  // with header and checksum, as RFC 1952 has them
-    TEPHRA_ASSERT(inflateInit2(&state_, kGzip + MAX_WBITS) == Z_OK, "zlib starts");
-  }
-  ~GzipReader() override { inflateEnd(&state_); }
-  GzipReader(const GzipReader&) = delete;
-  GzipReader& operator=(const GzipReader&) = delete;
+  explicit GzipReader(const Path& path) : input_(path) { start_member(); }
 
   size_t read(std::span<char> out) override {
-    out = out.first(std::min(out.size(), size_t{1} << 30));  // zlib counts in 32 bits
+    out = out.first(std::min(out.size(), size_t{1} << 30));  // the library counts in 32 bits
     size_t filled = 0;
     while (filled < out.size()) {
       const std::span<char> rest = input_.rest();
-      if (rest.empty()) break;
       const size_t got = inflate_some(rest, out.subspan(filled));
       filled += got;
+      if (rest.empty() && got == 0) break;  // nothing comes any more
     }
     require_data(filled > 0 || !inside_, "{}: ends within compressed data; the file is cut off",
                  input_.where());
@@ -98,26 +92,35 @@ class GzipReader : public ByteReader {
   int64_t file_bytes() const override { return input_.file_bytes(); }
 
  private:
+  void start_member() {
+    isal_inflate_init(state_.get());
+    state_->crc_flag = ISAL_GZIP;  // with header and checksum, as RFC 1952 has them
+    inside_ = false;
+  }
+
   size_t inflate_some(std::span<char> from, std::span<char> to) {
-    state_.next_in = reinterpret_cast<Bytef*>(from.data());
-    state_.avail_in = static_cast<uInt>(from.size());
-    state_.next_out = reinterpret_cast<Bytef*>(to.data());
-    state_.avail_out = static_cast<uInt>(to.size());
+    if (from.empty() && !inside_) return 0;
+    state_->next_in = reinterpret_cast<uint8_t*>(from.data());
+    state_->avail_in = static_cast<uint32_t>(from.size());
+    state_->next_out = reinterpret_cast<uint8_t*>(to.data());
+    state_->avail_out = static_cast<uint32_t>(to.size());
     inside_ = true;
-    const int code = ::inflate(&state_, Z_NO_FLUSH);
-    require_data(code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR, "{}: is damaged: {}",
-                 input_.where(), state_.msg ? state_.msg : "not gzip data");
-    if (code == Z_STREAM_END) {
-      inside_ = false;
-      inflateReset(&state_);  // another member may follow
-    }
-    input_.use(from.size() - state_.avail_in);
-    return to.size() - state_.avail_out;
+    const int code = isal_inflate(state_.get());
+    require_data(code >= 0, "{}: is damaged: {}", input_.where(), what_is_wrong(code));
+    const size_t got = to.size() - state_->avail_out;
+    input_.use(from.size() - state_->avail_in);
+    if (state_->block_state == ISAL_BLOCK_FINISH) start_member();  // another may follow
+    return got;
+  }
+
+  static const char* what_is_wrong(int code) {
+    if (code == ISAL_INVALID_WRAPPER) return "not gzip data";
+    return code == ISAL_INCORRECT_CHECKSUM ? "incorrect checksum" : "invalid compressed data";
   }
 
   Compressed input_;
-  z_stream state_{};
-  bool inside_ = false;  // a member
+  std::unique_ptr<inflate_state> state_ = std::make_unique<inflate_state>();  // some 90 kB
+  bool inside_ = false;                                                       // a member
 };
 
 class ZstdReader : public ByteReader {
