@@ -217,4 +217,10 @@ bool ParquetColumnReader::append_next_raw(std::string& out) {
   return true;
 }
 
+std::optional<std::string_view> ParquetColumnReader::next_string() {
+  TEPHRA_ASSERT(column_.type == ParquetType::bytes, "the column has strings");
+  if (!next_is_defined()) return std::nullopt;
+  return text_at(value_++);
+}
+
 }  // namespace tephra

@@ -2,6 +2,7 @@
 // The values of one column of a Parquet row group, page by page.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,10 @@ class ParquetColumnReader {
   // Of a column whose bytes are JSON: as they are, but on one line.
   bool append_next_raw(std::string& out);
 
+  // The next value of a column of strings as it is stored, valid until the next call; nothing when
+  // it is null.
+  std::optional<std::string_view> next_string();
+
  private:
   bool load_page();
   bool next_is_defined();
@@ -30,6 +35,7 @@ class ParquetColumnReader {
   void load_numbers(std::string_view bytes, int64_t encoding, size_t count);
   std::string_view text_at(size_t at) const;
   void append_value(std::string& out, size_t at) const;
+  bool next_is_defined();
 
   const FileReader& file_;
   const ParquetColumn& column_;
