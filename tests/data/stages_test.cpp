@@ -254,8 +254,12 @@ TEST(Pipeline, RunsStagesAndGoesOnWhereItWas) {
 
 TEST(Pipeline, TakesIndexesSubstringsAndParquet) {
   StageCorpus corpus;
-  corpus.add("web", document(kProse) + document("Before it: " + kProse + " After it, more.") +
-                        document("Nothing of the above, and long enough to be a document."));
+  corpus.add(
+      "web",
+      document(kProse) +
+          document("Before it there stood a good deal of other text, which nobody has read: " +
+                   kProse + " After it came as much again, of the same sort.") +
+          document("Nothing of the above, and long enough to be a document."));
   PipelineConfig config;
   const std::string toml =
       "inputs = ['" + corpus.inputs[0] + "']\nout = '" + (corpus.scratch / "out").string() +
@@ -298,14 +302,15 @@ TEST(Pipeline, LeavesTheSameInOnePassAsStageByStage) {
   }
   corpus.add("web", lines);
   write_file(corpus.scratch / "quiz.txt", kProse + "\n");
-  const auto run = [&](const std::string& out, bool keep) {
+  const auto run = [&](const std::string& out, bool keep, const std::string& memory = "4GiB",
+                       const std::string& format = "jsonl") {
     PipelineConfig config;
     const std::string toml =
         "inputs = ['" + corpus.inputs[0] + "']\nout = '" + (corpus.scratch / out).string() +
-        "'\nkeep_stages = " + (keep ? "true" : "false") +
-        "\n[[stages]]\nkind = 'filter'\n[[stages]]\nkind = 'decontaminate'\ntasks = ['" +
-        (corpus.scratch / "quiz.txt").string() +
-        "']\n[[stages]]\nkind = 'dedup'\nmax_loss = 1.0\n[[stages]]\nkind = 'filter'\nname = "
+        "'\nkeep_stages = " + (keep ? "true" : "false") + "\nmemory = '" + memory +
+        "'\n[[stages]]\nkind = 'filter'\n[[stages]]\nkind = 'decontaminate'\ntasks = ['" +
+        (corpus.scratch / "quiz.txt").string() + "']\noutput_format = '" + format +
+        "'\n[[stages]]\nkind = 'dedup'\nmax_loss = 1.0\n[[stages]]\nkind = 'filter'\nname = "
         "'again'\n";
     ConfigFile::parse(toml, "p.toml").load(config);
     return run_pipeline(config, false);
@@ -321,6 +326,12 @@ TEST(Pipeline, LeavesTheSameInOnePassAsStageByStage) {
     EXPECT_EQ(stages.stages[i].second.dump(), pass.stages[i].second.dump());
   }
   EXPECT_GT(pass.stages[1].second.find("removed")->integer(), 0);
+  const auto tables = [&](bool keep, const char* memory) {
+    run(memory, keep, memory, "parquet");
+    std::filesystem::remove_all(corpus.scratch / memory / "filter" / "documents");
+    return files_below(corpus.scratch / memory);
+  };
+  EXPECT_TRUE(tables(true, "4GiB") == tables(false, "1MiB")) << "row groups are cut by content";
   // Done before; nothing is read again.
   std::filesystem::remove_all(corpus.scratch / "web");
   EXPECT_EQ(run("pass", false).stages[3].second.dump(), pass.stages[3].second.dump());

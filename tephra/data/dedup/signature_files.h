@@ -47,7 +47,7 @@ class SignatureFiles {
   // Documents that share a band, joined. At most about `memory_bytes` are used beside the sets'
   // four bytes a document: all bands or some at a time, or files that are joined one by one.
   // Documents of `gone` (empty: none) stay alone.
-  UnionFind clusters(int64_t memory_bytes, const std::vector<bool>& gone) const;
+  UnionFind clusters(int64_t memory_bytes, const std::vector<bool>& gone = {}) const;
 
   // Keys of one band in range `part` of `parts`, in the order of documents.
   std::vector<BandRecord> band(int64_t at, uint64_t part = 0, uint64_t parts = 1) const;

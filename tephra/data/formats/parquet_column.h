@@ -35,7 +35,6 @@ class ParquetColumnReader {
   void load_numbers(std::string_view bytes, int64_t encoding, size_t count);
   std::string_view text_at(size_t at) const;
   void append_value(std::string& out, size_t at) const;
-  bool next_is_defined();
 
   const FileReader& file_;
   const ParquetColumn& column_;
