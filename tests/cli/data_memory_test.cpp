@@ -16,7 +16,7 @@ namespace tephra {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-constexpr int64_t kCorpus = 300 * kMiB, kMemory = 64 * kMiB;
+constexpr int64_t kCorpus = 200 * kMiB, kMemory = 48 * kMiB;
 // What --help promises: 5 % more, and beside it the program itself.
 constexpr int64_t kMost = kMemory * 105 / 100 + 64 * kMiB;
 

@@ -14,11 +14,21 @@ namespace {
 constexpr std::array<std::string_view, 8> kStopWords = {"the", "be",   "to",   "of",
                                                         "and", "that", "have", "with"};
 
-bool same_ignoring_case(std::string_view word, std::string_view lower) {
-  return std::equal(word.begin(), word.end(), lower.begin(), lower.end(), [](char a, char b) {
-    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
-  });
+// A word of at most four bytes as one number.
+constexpr uint32_t packed(std::string_view word, bool lower) {
+  uint32_t number = 0;
+  for (const char c : word) {
+    const bool capital = lower && c >= 'A' && c <= 'Z';
+    number = number << 8 | static_cast<unsigned char>(capital ? c - 'A' + 'a' : c);
+  }
+  return number;
 }
+
+constexpr auto kPackedStopWords = [] {
+  std::array<uint32_t, kStopWords.size()> numbers{};
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = packed(kStopWords[i], false);
+  return numbers;
+}();
 
 // Paragraphs are cut at two or more newlines.
 void split_paragraphs(std::string_view text, std::vector<std::string_view>& pieces) {
@@ -57,8 +67,8 @@ class GopherWorker : public FilterWorker {
     uint32_t stop_words = 0;
     for (const TextWord& word : words_) {
       if (word.symbol) {
-        hashes += word.text == "#";
-        ellipses += (word.text.size() >= 3 && word.text[0] == '.') || word.text == "…";
+        hashes += word.text[0] == '#';
+        ellipses += word.text.size() >= 3 && (word.text[0] == '.' || word.text == "…");
         continue;
       }
       ++real;
@@ -77,10 +87,9 @@ class GopherWorker : public FilterWorker {
 
   uint32_t stop_word_bit(std::string_view word) const {
     if (word.size() < 2 || word.size() > 4) return 0;
-    for (size_t i = 0; i < kStopWords.size(); ++i) {
-      const bool same = mode_ == FilterMode::compat ? word == kStopWords[i]
-                                                    : same_ignoring_case(word, kStopWords[i]);
-      if (same) return 1u << i;
+    const uint32_t number = packed(word, mode_ == FilterMode::fixed);
+    for (size_t i = 0; i < kPackedStopWords.size(); ++i) {
+      if (number == kPackedStopWords[i]) return 1u << i;
     }
     return 0;
   }

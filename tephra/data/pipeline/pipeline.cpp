@@ -132,6 +132,9 @@ std::string stage_config(const PipelineConfig& config, size_t count) {
   PipelineConfig part = config;
   part.stages.resize(count);
   part.tokens.reset();
+  const PipelineConfig plain{};  // how it is done decides nothing
+  part.memory = plain.memory;
+  part.keep_stages = plain.keep_stages;
   return dump_config(part);
 }
 
@@ -217,8 +220,9 @@ class PipelineRun {
         at = end;
         continue;
       }
-      if (folders_[end - 1].done()) {
-        log_info("{}: done before", folders_[end - 1].path().filename().string());
+      const StageFolder& last = folders_[end - 1];
+      if (config_.keep_stages ? last.has_documents() : last.done()) {
+        log_info("{}: done before", last.path().filename().string());
       } else if (looks_at_documents(folders_[at].stage())) {
         run_pass(at, end);
       } else {
