@@ -193,8 +193,8 @@ class StageFolder {
                   format("{}: was made with other settings, or from other stages", path_.string()),
                   "--overwrite makes it anew; another `name` keeps both");
     }
-    // Done, but only to feed another: it is done once more.
-    prepare_output(path_, !same() ? overwrite : done());
+    if (done()) return;  // only to feed another: what it left is written once more
+    prepare_output(path_, !same() && overwrite);
     write_file(path_ / kConfigFile, want_);
   }
 
