@@ -45,8 +45,8 @@ std::string sampled_text(std::string_view text, int64_t bytes) {
   return out;
 }
 
-StageJob classify_job(std::shared_ptr<const FastTextModel> shared, const ClassifyOptions& options,
-                      StageSettings stage) {
+StageJob classify_job(const std::shared_ptr<const FastTextModel>& shared,
+                      const ClassifyOptions& options, StageSettings stage) {
   check_labels(*shared, options);
   stage.what = "classify";
   stage.streams = {documents_stream(stage)};

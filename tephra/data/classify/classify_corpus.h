@@ -20,8 +20,8 @@ struct ClassifyOptions {
 // At most `bytes`: three stretches, cut at characters.
 std::string sampled_text(std::string_view text, int64_t bytes);
 
-StageJob classify_job(std::shared_ptr<const FastTextModel> model, const ClassifyOptions& options,
-                      StageSettings stage);
+StageJob classify_job(const std::shared_ptr<const FastTextModel>& model,
+                      const ClassifyOptions& options, StageSettings stage);
 
 StageRun classify_corpus(std::span<const CorpusFile> files, const FastTextModel& model,
                          const ClassifyOptions& options, StageSettings stage);

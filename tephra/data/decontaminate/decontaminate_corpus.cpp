@@ -8,8 +8,8 @@
 
 namespace tephra {
 
-StageJob decontaminate_job(std::shared_ptr<const TaskIndex> tasks, const std::string& text_field,
-                           StageSettings stage) {
+StageJob decontaminate_job(const std::shared_ptr<const TaskIndex>& tasks,
+                           const std::string& text_field, StageSettings stage) {
   stage.what = "decontaminate";
   stage.streams = {documents_stream(stage), {"removed"}};
   stage.settings = format("decontaminate {} {} {}", text_field, tasks->entries(), stage.level);

@@ -9,8 +9,8 @@
 
 namespace tephra {
 
-StageJob decontaminate_job(std::shared_ptr<const TaskIndex> tasks, const std::string& text_field,
-                           StageSettings stage);
+StageJob decontaminate_job(const std::shared_ptr<const TaskIndex>& tasks,
+                           const std::string& text_field, StageSettings stage);
 
 // OUT/documents without them; OUT/removed names each with the task and the words that matched.
 StageRun decontaminate_corpus(std::span<const CorpusFile> files, const TaskIndex& index,
