@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Does aggregation have to be learnt? Trains two small models from nothing with equal numbers of tokens, one of
-them with a share of its tasks in the aggregation form, then compares on held-out tasks: a single trace, voting,
-Delethink and Markovian RSA at equal budgets of tokens. Writes OUT/results.json and OUT/results.md.
+"""Does aggregation have to be learnt? Trains a small model from nothing ("plain"), then goes on from it twice with
+equal numbers of tokens: with the same tasks ("more"), and with a share of them in the aggregation form
+("aggregation"). Compares them on held-out tasks: a single trace, voting, Delethink and Markovian RSA, each with the
+tokens it took. Writes OUT/results.json, OUT/results.md and the trees of RSA as pages.
 
   tools/rsa_experiment.py build/release/tephra OUT [--smoke] [--device gpu] [--steps N] [--samples N]
 
@@ -47,7 +48,7 @@ name = "pretrain"
 steps = {steps}
 context = 768
 batch_tokens = {batch}
-lr = 8e-3
+lr = {lr}
 warmup_steps = {warmup}
 schedule = "wsd"
 decay_steps = {decay}
@@ -73,6 +74,8 @@ def arguments():
     p.add_argument("out", type=pathlib.Path)
     p.add_argument("--smoke", action="store_true", help="a few steps and tasks: does it run?")
     p.add_argument("--steps", type=int, default=1200)
+    p.add_argument("--more-steps", type=int, default=400, help="of the second stage")
+    p.add_argument("--models", default="plain,more,aggregation", help="which of them, plain first")
     p.add_argument("--batch", type=int, default=6144, help="tokens of a step")
     p.add_argument("--width", type=int, default=128)
     p.add_argument("--layers", type=int, default=4)
@@ -91,6 +94,7 @@ def arguments():
     p.add_argument("--threads", default=None)
     o = p.parse_args()
     if o.smoke:
+        o.more_steps = 2
         o.steps, o.batch, o.samples, o.kinds, o.levels, o.n, o.beta = 2, 768, 2, "addition,reversing", "1-1", 4, 48
         o.tau = 24
     return o
@@ -105,18 +109,23 @@ def run(o, *words, json_out=False):
     return json.loads(done.stdout) if json_out else None
 
 
-def train(o, name, share):
+def train(o, name):
     model = o.out / name / "model"
     if (model / "model.safetensors").exists():
         return model, None
+    first = name == "plain"
+    share = o.share if name == "aggregation" else 0
+    steps = o.steps if first else o.more_steps
     low, high = o.levels.split("-")
     config = o.out / f"{name}.toml"
     config.write_text(CONFIG.format(
         name=name, seed=o.seed, width=o.width, layers=o.layers, low=low, high=high, share=share,
-        kinds=", ".join(f'"{kind}"' for kind in o.kinds.split(",")), candidates=o.c, tail=o.tau, steps=o.steps,
-        batch=o.batch, warmup=max(1, o.steps // 25), decay=max(1, o.steps * 2 // 5), every=max(1, o.steps // 4)))
+        kinds=", ".join(f'"{kind}"' for kind in o.kinds.split(",")), candidates=o.c, tail=o.tau, steps=steps,
+        lr=8e-3 if first else 4e-3, batch=o.batch, warmup=max(1, steps // 25), decay=max(1, steps * 2 // 5),
+        every=max(1, steps // 4)))
     begin = time.monotonic()
-    run(o, "train", config, "--out", o.out / name / "run", "--device", o.device)
+    start = [] if first else ["--init-from", o.out / "plain/model"]
+    run(o, "train", config, "--out", o.out / name / "run", "--device", o.device, *start)
     seconds = time.monotonic() - begin
     run(o, "checkpoint", "export", "--from", o.out / name / "run", "--to", model)
     return model, seconds
@@ -140,8 +149,8 @@ def measure(o, model, name):
     traces = o.n * (o.rounds + 1)
     once("greedy", "eval", *common)
     once("aggregation", "eval", *common, "--aggregate", o.c, "--tail", o.tau)
+    once("rsa", *rsa, "--n", o.n, "--c", o.c, "--rounds", o.rounds, "--out", o.out / name / "rsa")
     once("voting", *rsa, "--n", traces, "--rounds", 0)
-    once("rsa", *rsa, "--n", o.n, "--c", o.c, "--rounds", o.rounds)
     once("delethink", *rsa, "--n", o.n, "--c", 1, "--rounds", o.rounds)
     return results
 
@@ -175,18 +184,21 @@ def rows(o, results):
 def main():
     o = arguments()
     o.out.mkdir(parents=True, exist_ok=True)
-    columns, seconds = {}, {}
-    for name, share in (("plain", 0), ("aggregation", o.share)):
+    names = o.models.split(",")
+    columns, seconds, questions = {}, {}, {}
+    for name in names:
         (o.out / name).mkdir(exist_ok=True)
-        model, seconds[name] = train(o, name, share)
-        columns[name] = rows(o, measure(o, model, name))
-    questions = json.loads((o.out / "plain/results.json").read_text())["rsa"]["score"]["questions"]
-    text = (f"{questions} held-out tasks ({o.kinds} at levels {o.levels}), {o.steps} steps of {o.batch} tokens each, "
-            f"N {o.n}, C {o.c}, T {o.rounds}, beta {o.beta}, tau {o.tau}, temperature {o.temperature}\n\n"
-            f"| answer by | without aggregation training | tokens a question | with ({o.share:g} of the tasks) | "
-            "tokens a question |\n|---|---:|---:|---:|---:|\n")
-    for plain, taught in zip(columns["plain"], columns["aggregation"]):
-        text += f"| {plain[0]} | {plain[1]} | {plain[2]} | {taught[1]} | {taught[2]} |\n"
+        model, seconds[name] = train(o, name)
+        results = measure(o, model, name)
+        columns[name] = rows(o, results)
+        questions[name] = results["rsa"]["score"]["questions"]
+    text = (f"{o.kinds} at levels {o.levels}; {o.steps} steps of {o.batch} tokens, then {o.more_steps} more, "
+            f"{o.share:g} of the tasks in the aggregation form; N {o.n}, C {o.c}, T {o.rounds}, beta {o.beta}, "
+            f"tau {o.tau}, temperature {o.temperature}. Accuracy, and tokens generated for a question.\n\n| answer by |")
+    text += "".join(f" {name} ({questions[name]} tasks) | tokens |" for name in names)
+    text += "\n|---|" + "---:|---:|" * len(names) + "\n"
+    for row in zip(*columns.values()):
+        text += f"| {row[0][0]} |" + "".join(f" {cell[1]} | {cell[2]} |" for cell in row) + "\n"
     (o.out / "results.md").write_text(text)
     (o.out / "results.json").write_text(json.dumps(
         {"settings": {k: str(v) for k, v in vars(o).items()}, "train_seconds": seconds, "rows": columns}, indent=1))

@@ -289,7 +289,13 @@ void Rsa::begin_round(size_t problem) {
   for (const uint64_t id : engine_.submit(std::move(requests))) ids_.push_back(id);
 }
 
-void Rsa::fill_tail(RsaTrace& t, std::vector<int32_t> ids) const {
+void Rsa::fill_tail(Work& work, int64_t trace) const {
+  const auto i = static_cast<size_t>(trace);
+  RsaTrace& t = work.tree.rounds.back()[i];
+  std::vector<int32_t> ids = t.tokens;
+  if (options_.continues() && work.tree.rounds.size() > 1) {
+    ids = joined_ids(work.tree.rounds[work.tree.rounds.size() - 2][i].tail_ids, t.tokens);
+  }
   // What a stop string cut off is not part of the trace.
   if (t.end == EndReason::stopped) ids = tokenizer_.encode(t.text);
   t.tail_ids = last_of(std::move(ids), options_.tail_tokens);
@@ -320,12 +326,7 @@ std::optional<Rsa::Ended> Rsa::next(double seconds) {
     trace.usage = event.end.usage;
     trace.tokens = std::move(event.writing->tokens);
     trace.text = std::move(event.writing->text);
-    std::vector<int32_t> carried;
-    if (options_.continues() && round > 0) {
-      carried = work.tree.rounds[static_cast<size_t>(round - 1)][static_cast<size_t>(event.trace)]
-                    .tail_ids;
-    }
-    fill_tail(trace, joined_ids(std::move(carried), trace.tokens));
+    fill_tail(work, event.trace);
   }
   const Ended ended{event.problem, round, event.trace};
   if (--work.open > 0) return ended;

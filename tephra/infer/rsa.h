@@ -86,8 +86,8 @@ uint32_t draws_of(std::span<const int32_t> prompt);
 // Tokens of the longest prompt of a problem, without the tails in it.
 int64_t prompt_tokens_without_tails(const RsaProblem& problem, const RsaOptions& options);
 
-// Several problems on their way through the engine. One thread asks it for news; the engine, the
-// tokenizer and what the problems' functions refer to must outlive it.
+// Several problems on their way through the engine. One thread asks it for news. The engine and
+// what the problems' functions refer to must outlive it, the tokenizer also the engine.
 class Rsa {
  public:
   // Fault::usage when a problem could never be served; then nothing is begun.
@@ -129,7 +129,7 @@ class Rsa {
   RsaTrace planned(const Work& work, int64_t trace) const;
   EngineRequest request_for(size_t problem, int64_t trace, const std::vector<int32_t>& prompt);
   std::vector<int32_t> prompt_of(const Work& work, const RsaTrace& trace) const;
-  void fill_tail(RsaTrace& trace, std::vector<int32_t> ids) const;
+  void fill_tail(Work& work, int64_t trace) const;  // of the newest round
   void cancel();
 
   Engine& engine_;

@@ -195,7 +195,9 @@ class Page(unittest.TestCase):
         shutil.copy(SOURCE / "tests/golden/tokenizer-byte-level/tokenizer.json", model)
         shutil.copy(SOURCE / "tests/golden/chat/zaya1.jinja", model / "chat_template.jinja")
         cls.server = subprocess.Popen([TEPHRA, "serve", "--model", model, "--port", "0", "--threads", "2",
-                                       "--kv-memory", "64MiB"], stderr=subprocess.PIPE, text=True)
+                                       "--kv-memory", "64MiB", "--memory-dir",
+                                       pathlib.Path(cls.scratch.name) / "memories"],
+                                      stderr=subprocess.PIPE, text=True)
         for line in cls.server.stderr:
             found = re.search(r"chat page is at (http://\S+/)", line)
             if found:
@@ -264,6 +266,27 @@ class Page(unittest.TestCase):
         self.assertRegex(stats, r"prompt \d+")
         self.assertIn("default-src 'none'", self.policy)
         self.assertNotIn("unsafe", self.policy)
+        self.no_complaints()
+
+    def test_the_real_server_answers_from_documents_memory_and_many_attempts(self):
+        sent = {"name": "notes", "documents": [{"name": "ash.txt", "text": "Ash falls on the garden. It rains."}]}
+        request = urllib.request.Request(self.url + "v1/indexes", json.dumps(sent).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as answer:
+            self.assertEqual(answer.status, 201)
+        self.open(self.url)
+        self.browser.wait("offered.rsa && offered.memory && offered.indexes.includes('notes')")
+        self.run_script("settings = {max_tokens: 24, seed: 3, rsa: '8', index: 'notes', memory: '*'};"
+                        " document.querySelector('#text').focus()")
+        self.browser.type("Where does ash fall?")
+        self.browser.key("Enter")
+        self.browser.wait(f"{LAST} && {IDLE}")
+        titles = self.run_script(f"[...{LAST}.querySelectorAll('.used summary')].map(e => e.innerText)")
+        self.assertEqual(len(titles), 3, self.run_script("document.body.innerText"))
+        self.assertRegex(titles[0], r"^\d passages? of notes$")
+        self.assertEqual(titles[1], "Memory: nothing earlier was asked for")
+        self.assertRegex(titles[2], r"^(\d of 8 attempts agree, after 2 rounds of aggregation|None of 8)")
+        self.assertIn("Round 2, trace 8", self.run_script(f"{LAST}.querySelector('details div').textContent"))
         self.no_complaints()
 
     def test_shows_an_answer_safely(self):
@@ -428,7 +451,7 @@ class Page(unittest.TestCase):
         self.choose("memory", "talks")
         self.shoot("desktop-sources-settings")
         self.run_script("document.querySelector('#panel button[value=ok]').click()")
-        self.browser.wait("!document.querySelector('#panel').open")
+        self.browser.wait("settings.memory === 'talks'")
         self.ask("How?", says_from_sources, says("Yes."), says("Again."))
         self.browser.wait(f"{LAST} && {LAST}.querySelector('summary')?.innerText.includes('Round 0, trace 16')")
         attempts_were_seen.set()
@@ -456,8 +479,8 @@ class Page(unittest.TestCase):
         self.browser.wait("offered.indexes.length === 1")
         self.choose("memory", "*")
         self.run_script("document.querySelector('#panel button[value=ok]').click()")
-        self.browser.wait("!document.querySelector('#panel').open")
-        self.ask("And now?", )
+        self.browser.wait("settings.memory === '*'")
+        self.ask("And now?")
         self.finished()
         body = self.scripted.bodies[-1]
         self.assertRegex(body["memory"], r"^chat-[a-z0-9]{1,40}$")
