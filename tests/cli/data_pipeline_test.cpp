@@ -386,7 +386,8 @@ TEST(DataPipeline, QualityHasARowForEachPromise) {
       Program{.path = TEPHRA_BINARY}({"bench", "data", "--quality", "--pairs", "200", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   int rows = 0;
-  for (const Json& row : Json::parse(ran.out, "stdout").find("rows")->array()) {
+  const Json json = Json::parse(ran.out, "stdout");
+  for (const Json& row : json.find("rows")->array()) {
     ++rows;
     const std::string what = row.find("what")->string();
     if (row.find("number")->integer() == 15) {
@@ -404,7 +405,8 @@ TEST(DataQualitySlow, HoldsAtFullSize) {
 #endif
   const Ran ran = Program{.path = TEPHRA_BINARY}({"bench", "data", "--quality", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
-  for (const Json& row : Json::parse(ran.out, "stdout").find("rows")->array()) {
+  const Json json = Json::parse(ran.out, "stdout");
+  for (const Json& row : json.find("rows")->array()) {
     EXPECT_TRUE(row.find("met")->boolean())
         << row.find("what")->string() << " " << row.find("value")->number();
   }
