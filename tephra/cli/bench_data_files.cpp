@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kLevel = 3;
 constexpr size_t kFrameBytes = size_t{1} << 20;
-constexpr size_t kJoinDocuments = 1000000;
+constexpr size_t kJoinDocuments = 1000000, kFewDocuments = 10000;
 constexpr int64_t kJoinBands = 16;
 
 double megabytes(size_t bytes) { return static_cast<double>(bytes) * 1e-6; }
@@ -167,47 +167,48 @@ double peak_bytes(FunctionRef<void()> work) {
 }
 
 // Band keys as signing leaves them, without the texts.
-void write_bands(const Path& folder, const CorpusFile& file) {
+void write_bands(const Path& folder, const CorpusFile& file, size_t documents) {
   for (const char* kind : {"records", "bands"}) {
     make_writable_folder((folder / kind / file.title()).parent_path());
   }
   AppendFile bands(folder / "bands" / (file.title() + ".bin"), 0);
   AppendFile records(folder / "records" / (file.title() + ".bin"), 0);
   std::vector<uint64_t> keys(kJoinBands);
-  for (size_t d = 0; d < kJoinDocuments; ++d) {
+  for (size_t d = 0; d < documents; ++d) {
     for (size_t b = 0; b < keys.size(); ++b) {
       const uint64_t pick = (d % 10 == 0 ? d / 20 : d) * 64 + b;
       keys[b] = xxh3(std::as_bytes(std::span(&pick, 1)));
     }
     bands.append({reinterpret_cast<const char*>(keys.data()), 8 * keys.size()});
   }
-  records.append(std::string(kJoinDocuments * sizeof(DocumentRecord), '\0'));
+  records.append(std::string(documents * sizeof(DocumentRecord), '\0'));
 }
 
 void bench_clusters(DataBenchRows& rows, const Path& folder) {
   if (!rows.wanted("clusters")) return;
   const std::vector<CorpusFile> files = {{"web", "a", "a.jsonl"}};
-  write_bands(folder, files[0]);
+  const size_t documents = rows.is_small() ? kFewDocuments : kJoinDocuments;
+  write_bands(folder, files[0], documents);
   const SignatureFiles signatures(files, folder, kJoinBands);
-  constexpr auto kDocuments = static_cast<double>(kJoinDocuments);
-  constexpr double kRecordCount = kDocuments * kJoinBands * 1e-6;
+  const auto count = static_cast<double>(documents);
+  const double record_count = count * kJoinBands * 1e-6;
   const auto cluster = [&](int64_t memory) {
     return [&signatures, memory] { (void)signatures.clusters(memory); };
   };
-  const auto one_band = static_cast<int64_t>(2 * sizeof(BandRecord) * kJoinDocuments);
+  const auto one_band = static_cast<int64_t>(2 * sizeof(BandRecord) * documents);
   DataBenchRow memory{10, "clusters: memory where a band does not fit",
-                      peak_bytes(cluster(one_band)) / kDocuments, "B/document", 32};
+                      peak_bytes(cluster(one_band)) / count, "B/document", 32};
   memory.at_most = true;
-  rows.add(memory);
+  if (!rows.is_small()) rows.add(memory);  // pages are too coarse for little
   rows.add({9, "clusters from disk, all bands in memory",
-            kRecordCount / seconds_of(cluster(int64_t{4} << 30)), "M records/s"});
+            record_count / seconds_of(cluster(int64_t{4} << 30)), "M records/s"});
   // A tenth of what one band needs: the keys go through partitions on disk.
   const double read = seconds_of(
       [&] { read_all(*ByteReader::open(folder / "bands" / (files[0].title() + ".bin"))); });
   const double external = seconds_of(cluster(one_band / 10));
-  rows.add({9, "clusters from disk, a tenth of a band in memory", kRecordCount / external,
+  rows.add({9, "clusters from disk, a tenth of a band in memory", record_count / external,
             "M records/s"});
-  rows.add({0, "the same file only read", kRecordCount / read, "M records/s"});
+  rows.add({0, "the same file only read", record_count / read, "M records/s"});
 }
 
 // What signing leaves on disk for each document.
