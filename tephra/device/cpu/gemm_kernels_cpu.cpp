@@ -58,7 +58,7 @@ HWY_INLINE Vec<float> add_product(Bf16Piece a, Bf16Piece b, Vec<float> sum) {
 }
 
 // Asks for the same columns of the rows of B that come next, into the second cache
-// (docs/decisions/0048-weights-are-asked-for-ahead.md). Short rows are asked for two blocks ahead.
+// (docs/decisions/0048-weights-are-asked-for-ahead.md). Short rows are asked for four blocks ahead.
 template <int kCols, class W>
 class RowsAhead {
  public:
@@ -66,7 +66,7 @@ class RowsAhead {
       : stride_(static_cast<uintptr_t>(ldb) * sizeof(W)),
         first_(
             reinterpret_cast<uintptr_t>(b) +
-            static_cast<uintptr_t>(j + (ldb * kCols * int64_t{sizeof(W)} < 4096 ? 2 : 1) * kCols) *
+            static_cast<uintptr_t>(j + (ldb * kCols * int64_t{sizeof(W)} < 4096 ? 4 : 1) * kCols) *
                 stride_) {}
 
   HWY_INLINE void ask(int64_t column) const {

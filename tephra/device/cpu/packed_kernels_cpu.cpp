@@ -258,10 +258,10 @@ HWY_INLINE void block(const PackedTile& t, int64_t panel, int64_t row) {
   for (int p = 0; p < kPanels; ++p) panels[p] = t.product.weight.panel(panel + p);
 
   const Ahead<kFormat> ahead(layout, kPanels);
+  // Later rows, and any of a tall tile, find most of what they read in a cache.
+  const bool asks = kRows < 4 && row == t.row_begin && t.row_end - t.row_begin < 4;
   for (int64_t g = 0; g < groups; ++g) {
-    if constexpr (kRows < 4) {  // more of them find most of what they read in a cache
-      for (const std::byte* p : panels) ahead.ask(p, g);
-    }
+    for (int p = 0; asks && p < kPanels; ++p) ahead.ask(panels[p], g);
     const int64_t at = row * groups + g;
     Sum exact[kRows][kSums];
     for (int r = 0; r < kRows; ++r) {
