@@ -263,12 +263,13 @@ TEST(Pipeline, TakesIndexesSubstringsAndParquet) {
   PipelineConfig config;
   const std::string toml =
       "inputs = ['" + corpus.inputs[0] + "']\nout = '" + (corpus.scratch / "out").string() +
-      "'\n[[stages]]\nkind = 'dedup'\nsave_index = '" + (corpus.scratch / "seen").string() +
+      "'\n[[stages]]\nkind = 'dedup'\nsimilarity = 1.0\nsave_index = '" +
+      (corpus.scratch / "seen").string() +
       "'\n[[stages]]\nkind = 'dedup'\nname = 'repeats'\nunit = 'substring'\nleast_bytes = 100\n"
       "output_format = 'parquet'\n";
   ConfigFile::parse(toml, "p.toml").load(config);
   const PipelineResult result = run_pipeline(config, false);
-  EXPECT_EQ(result.stages[0].second.find("kept")->integer(), 3);
+  ASSERT_EQ(result.stages[0].second.find("kept")->integer(), 3);
   EXPECT_EQ(result.stages[1].second.find("removed_bytes")->integer(),
             static_cast<int64_t>(kProse.size()));
   EXPECT_TRUE(std::filesystem::exists(corpus.scratch / "out/repeats/documents/web/a.parquet"));

@@ -92,6 +92,25 @@ TEST(RepeatedSpans, AreCutBetweenCharacters) {
   EXPECT_EQ(ranges[0].end, 3 + repeated.size());
 }
 
+TEST(RepeatedSpans, LeaveWordsWhole) {
+  const auto cut = [](const std::string& text, size_t begin, size_t end) {
+    WindowMarks marks(text.size());
+    marks.mark(begin);
+    std::string rest = text;
+    for (const ByteRange& range : marked_ranges(marks, 0, text, end - begin)) {
+      rest.erase(range.begin, range.end - range.begin);
+    }
+    return rest;
+  };
+  const std::string text = "The harbour repairs the größte map.";
+  EXPECT_EQ(cut(text, 7, 22), "The harbour the größte map.");  // of "bour repairs th"
+  EXPECT_EQ(cut(text, 4, 29), "The größte map.");
+  EXPECT_EQ(cut(text, 11, 19), "The harbour the größte map.");
+  const std::string letters(300, 'x');  // no word
+  EXPECT_EQ(cut(letters, 100, 200), std::string(200, 'x'));
+  EXPECT_EQ(cut("你好你好你好", 6, 12), "你好你好");
+}
+
 struct SubstringCorpus {
   Scratch scratch;
 

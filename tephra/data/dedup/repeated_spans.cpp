@@ -54,6 +54,50 @@ bool continues_character(std::string_view text, size_t at) {
   return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
 }
 
+// Whether the character at a boundary is one of a word, in scripts that write words apart: ASCII
+// letters and digits, and two-byte characters (Latin, Greek, Cyrillic, Hebrew, Arabic).
+bool is_of_word(std::string_view text, size_t at) {
+  const auto c = static_cast<unsigned char>(text[at]);
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+         (c >= 0xc3 && c <= 0xdf);
+}
+
+size_t character_before(std::string_view text, size_t at) {
+  --at;
+  while (at > 0 && continues_character(text, at)) --at;
+  return at;
+}
+
+bool cuts_word(std::string_view text, size_t at) {
+  return at > 0 && at < text.size() && is_of_word(text, at) &&
+         is_of_word(text, character_before(text, at));
+}
+
+// Ends of a range move inwards to the end of the word that they would cut, unless it is far.
+void keep_words(std::string_view text, ByteRange& range) {
+  constexpr size_t kFar = 64;
+  size_t begin = range.begin, end = range.end;
+  while (cuts_word(text, begin) && begin < range.end && begin - range.begin < kFar) {
+    ++begin;
+    while (continues_character(text, begin)) ++begin;
+  }
+  while (cuts_word(text, end) && end > range.begin && range.end - end < kFar) {
+    end = character_before(text, end);
+  }
+  if (!cuts_word(text, begin)) range.begin = std::min(begin, range.end);
+  if (!cuts_word(text, end)) range.end = std::max(end, range.begin);
+  // A space that would leave two words in one stays.
+  const bool joins = range.begin > 0 && range.begin < range.end && range.end < text.size() &&
+                     is_of_word(text, range.end) &&
+                     is_of_word(text, character_before(text, range.begin));
+  const auto is_blank = [&](size_t at) { return text[at] == ' ' || text[at] == '\n'; };
+  if (joins && is_blank(range.begin)) {
+    ++range.begin;
+  } else if (joins && is_blank(range.end - 1)) {
+    --range.end;
+  }
+}
+
 }  // namespace
 
 void WindowMarks::mark(size_t at) {
@@ -113,6 +157,7 @@ std::vector<ByteRange> marked_ranges(const WindowMarks& marks, size_t begin, std
   for (ByteRange& range : ranges) {
     while (range.begin < range.end && continues_character(text, range.begin)) ++range.begin;
     while (range.begin < range.end && continues_character(text, range.end)) --range.end;
+    keep_words(text, range);
   }
   std::erase_if(ranges, [](const ByteRange& range) { return range.begin == range.end; });
   return ranges;

@@ -52,7 +52,7 @@ void mark_repeats(std::string& text, TextChunk first, TextChunk second, const Re
                   WindowMarks& marks);
 
 // What to cut out of a document that begins at `begin` in the corpus: the union of its marked
-// windows, between characters.
+// windows, without cutting characters, nor words where those are written apart.
 std::vector<ByteRange> marked_ranges(const WindowMarks& marks, size_t begin, std::string_view text,
                                      size_t least);
 

@@ -122,9 +122,9 @@ std::string without_ranges(const Document& document, std::span<const ByteRange> 
     text += document.text.substr(at, range.begin - at);
     at = range.end;
     removed += range.end - range.begin;
-    tally.sample("removed", document.id,
-                 document.text.substr(range.begin, range.end - range.begin));
   }
+  tally.sample("removed", document.id,
+               document.text.substr(ranges[0].begin, ranges[0].end - ranges[0].begin));
   text += document.text.substr(at);
   tally.count("removed_pieces", static_cast<int64_t>(ranges.size()));
   tally.count("removed_bytes", static_cast<int64_t>(removed));

@@ -17,7 +17,8 @@ constexpr size_t kMaxColumns = 256;
 constexpr size_t kMaxNameBytes = 1024;
 constexpr int64_t kExactIntegers = int64_t{1} << 53;  // of a double
 
-enum Seen : uint8_t { kBoolean = 1, kInteger = 2, kReal = 4, kString = 8, kNested = 16 };
+// Bits of the kinds of values that were seen.
+constexpr uint8_t kBoolean = 1, kInteger = 2, kReal = 4, kString = 8, kNested = 16;
 
 uint8_t seen_kind(JsonField::Kind kind) {
   switch (kind) {
