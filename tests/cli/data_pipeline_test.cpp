@@ -236,9 +236,11 @@ TEST(DataPipeline, RemovesRepeatsAndComparesWithAnIndex) {
       "Once there was a fisherman who lived with his wife in a hut by the sea "
       "and every day he went out and cast his line into the clear water.";
   write_file(scratch / "old/a.jsonl", "{\"text\":\"" + story + "\"}\n");
-  write_file(scratch / "new/a.jsonl", "{\"text\":\"" + story + " \"}\n{\"text\":\"One page. " +
-                                          notice + "\"}\n{\"text\":\"Two pages: " + notice +
-                                          " Bye\"}\n");
+  write_file(scratch / "new/a.jsonl",
+             "{\"text\":\"" + story +
+                 " \"}\n{\"text\":\"One page of little more than what stands at its end. " +
+                 notice + "\"}\n{\"text\":\"Two pages, and both of them about another matter: " +
+                 notice + " Bye\"}\n");
   const auto path = [&](const std::string& name) { return (scratch / name).string(); };
   ASSERT_EQ(
       tephra_data({"dedup", path("old"), "--out", path("1"), "--save-index", path("seen")}).code,

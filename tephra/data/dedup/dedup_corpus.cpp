@@ -398,6 +398,7 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
     sets.emplace(files, members, work.out, options.memory_bytes / 2);
   }
   Resolved resolved = resolve(members, rules, sets ? &*sets : nullptr);
+  sets.reset();  // what is mapped counts as memory
   count_known(resolved, known, signatures, sources);
   check_losses(resolved, signatures, sources, options, signed_run.tally);
 
