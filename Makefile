@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 VERSION := $(shell awk '/^project.tephra/ { print $$3 }' CMakeLists.txt)
 SOURCES = $(shell find tephra tests fuzz -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 
-# What each sanitizer build runs. ThreadSanitizer costs a factor of ten, so it gets the tests that
+# What each sanitizer build runs. AddressSanitizer gets all that is not slow. ThreadSanitizer costs a factor of ten, so it gets the tests that
 # use several threads: those of the rooms with shared state, and every op on 1 to 16 threads.
 # The engine's tests in infer have not been tried with it yet.
 TSAN_ROOMS = base device core
@@ -83,7 +83,7 @@ check-debug:
 	@echo "check: AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer, about 15 minutes cold"
 	@cmake --preset debug > /dev/null
 	@cmake --build --preset debug -j $(JOBS)
-	@ctest --test-dir build/debug -LE gpu -j $(JOBS) --output-on-failure --no-tests=error
+	@ctest --test-dir build/debug -LE 'gpu|slow' -j $(JOBS) --output-on-failure --no-tests=error
 
 check-tsan:
 	@tools/setup.sh build

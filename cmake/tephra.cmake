@@ -98,9 +98,8 @@ function(tephra_test room)
     TEPHRA_GOLDEN_DIR="${PROJECT_SOURCE_DIR}/tests/golden"
     TEPHRA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set_target_properties(${room}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-  if(NOT TEPHRA_SANITIZE)  # what tests spend is spent in the rooms: compile them fast
-    target_compile_options(${room}_test PRIVATE -O0)
-  endif()
+  # What tests spend is spent in the rooms: compile them fast.
+  target_compile_options(${room}_test PRIVATE -O0)
 
   if(NOT TEST_SHARDS)
     set(TEST_SHARDS 1)
