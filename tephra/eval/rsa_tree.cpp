@@ -135,8 +135,8 @@ Json rsa_summary_json(const RsaReport& report) { return report_json(report, fals
 
 std::string rsa_tree_page(const Json& tree) {
   Json shown = tree;
+  shown["all_questions"] = static_cast<int64_t>(shown["questions"].array().size());
   Json::Array& questions = shown["questions"].array();
-  shown["all_questions"] = static_cast<int64_t>(questions.size());
   if (questions.size() > kShownQuestions) questions.resize(kShownQuestions);
   std::string page;
   constexpr std::string_view kMark = "@TREE@";
