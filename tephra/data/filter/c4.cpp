@@ -62,8 +62,9 @@ Said phrases_of(std::string_view line) {
   constexpr auto kLetters = [] {
     std::array<bool, 256> letters{};
     for (const Phrase& phrase : kPhrases) {
-      letters[static_cast<size_t>(phrase.letter)] = true;
-      letters[static_cast<size_t>(phrase.letter - 'a' + 'A')] = true;
+      const auto small = static_cast<unsigned char>(phrase.letter);
+      letters[small] = true;
+      letters[static_cast<unsigned char>(small - 'a' + 'A')] = true;
     }
     return letters;
   }();
