@@ -93,12 +93,16 @@ class Chat(unittest.TestCase):
         self.assertEqual(chat.code(), 0)
 
     def test_ctrl_c_stops_the_answer_and_twice_the_program(self):
-        chat = Terminal(self.model, "--seed", "1")
-        chat.expect("> ")
-        chat.send("Hello\n")
-        chat.expect("\x1b\\[2m.{20}(?s:.)")
-        chat.send("\x03")
-        chat.expect(r"\[stopped\]")
+        for seed in range(1, 30):  # an answer may end before the key arrives
+            chat = Terminal(self.model, "--seed", str(seed))
+            chat.expect("> ")
+            chat.send("Hello\n")
+            chat.expect("\x1b\\[2m.{4}(?s:.)")
+            chat.send("\x03")
+            if "stopped" in chat.expect(r"\[stopped\]|once more or Ctrl-D"):
+                break
+            chat.send("\x04")
+            self.assertEqual(chat.code(), 0)
         chat.expect("> ")
         chat.send("/set max_tokens 3\n")
         chat.expect("max_tokens 3")
