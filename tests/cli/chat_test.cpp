@@ -7,6 +7,7 @@
 #include "tephra/base/files.h"
 #include "tephra/base/json.h"
 #include "tephra/cli/chat_screen.h"
+#include "tests/cli/chat_model.h"
 #include "tests/support/program.h"
 #include "tests/support/scratch.h"
 
@@ -15,16 +16,7 @@ namespace {
 
 class ChatCommand : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const std::string config = std::string(TEPHRA_SOURCE_DIR) + "/tests/eval/config.json";
-    const Ran made = Program{.path = TEPHRA_BINARY}(
-        {"checkpoint", "random", "--quiet", "--config", config, "--out", at("model")});
-    ASSERT_EQ(made.code, 0) << made.err;
-    const Path golden(TEPHRA_GOLDEN_DIR);
-    std::filesystem::copy_file(golden / "tokenizer-byte-level/tokenizer.json",
-                               scratch_ / "model/tokenizer.json");
-    std::filesystem::copy_file(golden / "chat/zaya1.jinja", scratch_ / "model/chat_template.jinja");
-  }
+  void SetUp() override { make_chat_model(scratch_ / "model"); }
 
   std::string at(const std::string& name) const { return (scratch_ / name).string(); }
   Ran chat(const std::string& input, std::vector<std::string> more = {}) const {

@@ -6,6 +6,7 @@
 
 #include "tephra/base/files.h"
 #include "tephra/base/json.h"
+#include "tests/cli/chat_model.h"
 #include "tests/support/program.h"
 #include "tests/support/scratch.h"
 
@@ -14,16 +15,7 @@ namespace {
 
 class RsaCommand : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const std::string config = std::string(TEPHRA_SOURCE_DIR) + "/tests/eval/config.json";
-    const Ran made = Program{.path = TEPHRA_BINARY}(
-        {"checkpoint", "random", "--quiet", "--config", config, "--out", at("model")});
-    ASSERT_EQ(made.code, 0) << made.err;
-    std::filesystem::copy_file(Path(TEPHRA_GOLDEN_DIR) / "tokenizer-byte-level/tokenizer.json",
-                               scratch_ / "model/tokenizer.json");
-    std::filesystem::copy_file(Path(TEPHRA_GOLDEN_DIR) / "chat/zaya1.jinja",
-                               scratch_ / "model/chat_template.jinja");
-  }
+  void SetUp() override { make_chat_model(scratch_ / "model"); }
 
   std::string at(const std::string& name) const { return (scratch_ / name).string(); }
   Ran rsa(std::vector<std::string> more) const {

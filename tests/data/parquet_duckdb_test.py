@@ -10,24 +10,17 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import npm  # noqa: E402
+
 DUCKDB = "@duckdb/node-bindings-linux-x64@1.5.6-r.1"
-SKIPPED = 77
 
 
 def install(folder):
     if platform.machine() != "x86_64" or platform.system() != "Linux":
         print("skipped: DuckDB's library is fetched for Linux on x86-64 only")
-        sys.exit(SKIPPED)
-    stamp = folder / "duckdb.done"
-    if not stamp.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts",
-                               "--prefix", str(folder), DUCKDB], check=False, timeout=400,
-                              stdout=subprocess.DEVNULL)
-        if done.returncode != 0:
-            print(f"skipped: npm could not bring {DUCKDB}; is its registry reachable?")
-            sys.exit(SKIPPED)
-        stamp.touch()
+        sys.exit(npm.SKIPPED)
+    npm.install(folder, DUCKDB)
     return next(folder.glob("node_modules/@duckdb/*/libduckdb.so"))
 
 

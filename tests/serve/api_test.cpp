@@ -4,20 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/serve/asking_client.h"
 #include "tests/serve/speaking_model.h"
 
 namespace tephra {
 namespace {
-
-class Somebody : public HttpClientConnection {
- public:
-  bool gone() const override { return left; }
-  const std::string& address() const override { return address_; }
-  bool left = false;
-
- private:
-  std::string address_ = "test";
-};
 
 class ApiTest : public ::testing::Test {
  protected:
@@ -97,7 +88,7 @@ class ApiTest : public ::testing::Test {
   }
 
   Scratch scratch_;
-  Somebody somebody_;
+  AskingClient somebody_;
   std::optional<Tokenizer> tokenizer_;
   std::optional<SpeakingModel> model_;
   std::optional<Api> api_;

@@ -11,22 +11,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import npm  # noqa: E402
+
 CLIENT = "openai@6.16.0"
-SKIPPED = 77
-
-
-def install(folder):
-    stamp = folder / f"{CLIENT}.done"
-    if stamp.exists():
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts",
-                           "--prefix", str(folder), CLIENT], check=False, timeout=300,
-                          stdout=subprocess.DEVNULL)
-    if done.returncode != 0:
-        print(f"skipped: npm could not bring {CLIENT}; is its registry reachable?")
-        sys.exit(SKIPPED)
-    stamp.touch()
 
 
 def make_model(tephra, source, folder):
@@ -49,7 +37,7 @@ def start(tephra, model, keys):
 
 def main():
     tephra, source, packages = (pathlib.Path(word).resolve() for word in sys.argv[1:4])
-    install(packages)
+    npm.install(packages, CLIENT)
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
         make_model(tephra, source, scratch / "model")

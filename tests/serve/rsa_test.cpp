@@ -3,20 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "tephra/serve/api.h"
+#include "tests/serve/asking_client.h"
 #include "tests/serve/speaking_model.h"
 
 namespace tephra {
 namespace {
-
-class Asker : public HttpClientConnection {
- public:
-  bool gone() const override { return left; }
-  const std::string& address() const override { return address_; }
-  bool left = false;
-
- private:
-  std::string address_ = "test";
-};
 
 class RsaApiTest : public ::testing::Test {
  protected:
@@ -73,7 +64,7 @@ class RsaApiTest : public ::testing::Test {
   }
 
   Scratch scratch_;
-  Asker asker_;
+  AskingClient asker_;
   std::optional<Tokenizer> tokenizer_;
   std::optional<SpeakingModel> model_;
   std::optional<Api> api_;
