@@ -103,9 +103,7 @@ int32_t sample(std::span<const float> logits, int64_t usable, const Sampling& s,
                uint64_t position) {
   logits = logits.first(static_cast<size_t>(usable));
   const int32_t best = likeliest(logits);
-  require_data(std::isfinite(logits[best]),
-               "the model's logits are not finite; `tephra checkpoint verify` finds weights that "
-               "are not");
+  require_data(std::isfinite(logits[best]), "{}", kLogitsNotFinite);
   if (s.temperature == 0) return best;
 
   // Below 1e-12 of the likeliest a token is never drawn in practice; leaving it out here keeps the

@@ -53,6 +53,9 @@ struct Logprobs {
 };
 Logprobs logprobs(std::span<const float> logits, int64_t usable, int32_t id, int64_t top);
 
+inline constexpr const char* kLogitsNotFinite =
+    "the model's logits are not finite; `tephra checkpoint verify` finds weights that are not";
+
 // One id of `logits` (one row over the vocabulary); ids from `usable` on are never chosen. Ties go
 // to the lower id.
 int32_t sample(std::span<const float> logits, int64_t usable, const Sampling& sampling,

@@ -14,6 +14,9 @@ namespace tephra {
 namespace {
 
 constexpr int64_t kManyRows = cpu::kDecodeRows;  // the fewest of the kernels for many
+constexpr int64_t kLogitRows = Scheduler::kLogitRows;
+
+bool on_gpu(Model& model) { return model.parameters().device().kind == Device::Kind::gpu; }
 
 EngineOptions completed(Model& model, EngineOptions o) {
   require(o.sequences >= 1 && o.prefill_tokens >= 1 && o.kv_memory >= 1,
@@ -60,7 +63,14 @@ Scheduler::Scheduler(Model& model, const EngineOptions& options)
     : model_(model),
       options_(completed(model, options)),
       pool_(block_count(model, options_), options_.block_tokens),
-      state_(model, pool_.size(), options_.block_tokens, options_.sequences) {
+      prompt_rows_(on_gpu(model) ? std::max(options_.prefill_tokens, options_.block_tokens)
+                                 : kManyRows),
+      answer_rows_(on_gpu(model)         ? std::max(kManyRows, options_.sequences)
+                   : options_.throughput ? kManyRows
+                                         : 1),
+      logit_rows_(on_gpu(model) ? kLogitRows : kManyRows),
+      state_(model, pool_.size(), options_.block_tokens, options_.sequences,
+             std::max(prompt_rows_, answer_rows_)) {
   for (int64_t i = options_.sequences; i-- > 0;) free_slots_.push_back(i);
 }
 
@@ -241,7 +251,7 @@ void Scheduler::prefill_pass() {
     total += end - p->fed;
   }
   if (places.empty()) return;
-  const Tensor h_NH = run(places, tokens, kManyRows);
+  const Tensor h_NH = run(places, tokens, prompt_rows_);
 
   std::vector<Heard> heard;
   int64_t row = 0;
@@ -253,7 +263,7 @@ void Scheduler::prefill_pass() {
     row += count;
     if (!s.reads_prompt() && s.said.empty()) heard.push_back({places[i], row - 1});
   }
-  choose(h_NH, heard, kManyRows);
+  choose(h_NH, heard, logit_rows_);
 }
 
 // A block that a chunk has just filled, with the fixed state at its end.
@@ -283,20 +293,40 @@ void Scheduler::decode_pass() {
 
 // One more token for each of these, all in one class of kernels.
 void Scheduler::decode(std::span<const Place> places) {
-  const int64_t least_rows = options_.throughput ? kManyRows : 1;
+  if (state_.takes_steps()) return decode_steps(places);
   std::optional<cpu::FewRowsScope> few;
   if (!options_.throughput) few.emplace();
   std::vector<std::vector<int32_t>> tokens;
   for (const Place p : places) {
     tokens.push_back({p->said[static_cast<size_t>(p->fed - p->prompt_size())]});
   }
-  const Tensor h_NH = run(places, tokens, least_rows);
+  const Tensor h_NH = run(places, tokens, answer_rows_);
   std::vector<Heard> heard;
   for (size_t i = 0; i < places.size(); ++i) {
     // One that was put aside first goes over what it had said.
     if (places[i]->fed == places[i]->known()) heard.push_back({places[i], int64_t(i)});
   }
-  choose(h_NH, heard, least_rows);
+  choose(h_NH, heard, on_gpu(model_) ? logit_rows_ : answer_rows_);
+}
+
+void Scheduler::decode_steps(std::span<const Place> places) {
+  while (!places.empty()) {
+    const auto count = std::min(places.size(), static_cast<size_t>(state_.step_rows()));
+    const std::span<const Place> some = places.first(count);
+    places = places.subspan(count);
+    std::vector<PagedState::Part> parts;
+    for (const Place p : some) {
+      const auto at = static_cast<size_t>(p->fed - p->prompt_size());
+      parts.push_back({p->slot, p->blocks, p->fed, std::span(p->said).subspan(at, 1)});
+    }
+    const DecodeStep* step = state_.decode(parts);
+    std::vector<Heard> heard;
+    for (size_t i = 0; i < count; ++i) {
+      ++some[i]->fed;
+      if (some[i]->fed == some[i]->known()) heard.push_back({some[i], int64_t(i)});
+    }
+    if (!heard.empty()) choose_from(*step, heard);
+  }
 }
 
 bool Scheduler::grow(Place p) {

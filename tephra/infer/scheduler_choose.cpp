@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scheduler's second half: from hidden states to tokens.
 #include <algorithm>
+#include <cmath>
 
 #include "tephra/autograd/tape.h"
 #include "tephra/base/clock.h"
@@ -11,8 +12,6 @@
 namespace tephra {
 namespace {
 
-constexpr int64_t kLogitRows = 64;  // rows of logits that exist at a time
-
 std::span<float> row_of(const Tensor& logits, int64_t row) {
   return {logits.row<float>(row), static_cast<size_t>(logits.cols())};
 }
@@ -22,12 +21,19 @@ Tensor logits_of(const Model& model, const Tensor& h_NH, std::span<const int64_t
                  int64_t least_rows) {
   const NoGrad no_grad;
   const auto count = static_cast<int64_t>(rows.size());
-  const Tensor some = zeros({std::max(count, least_rows), h_NH.cols()}, h_NH.dtype());
+  const Tensor some =
+      zeros({std::max(count, least_rows), h_NH.cols()}, h_NH.dtype(), h_NH.device());
   for (int64_t i = 0; i < count; ++i) {
     const int64_t row = rows[static_cast<size_t>(i)];
     copy_into(some.slice_rows(i, i + 1), h_NH.slice_rows(row, row + 1));
   }
-  return to_dtype(model.logits(some), DType::f32);
+  return to_device(to_dtype(model.logits(some), DType::f32).slice_rows(0, count), kCpu);
+}
+
+// Whether the token is the likeliest and nothing else is asked.
+bool takes_likeliest(const EngineRequest& r) {
+  return r.sampling.temperature == 0 && !r.sampling.has_penalties() && r.sampling.bias.empty() &&
+         !r.filter && r.top_logprobs < 0 && r.max_new_tokens > 0;
 }
 
 }  // namespace
@@ -40,7 +46,7 @@ void Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t ro
       if (first + i + 1 < s.prompt_size()) rows.push_back(row + i);
     }
     if (rows.empty()) return;
-    const Tensor logits = logits_of(model_, h_NH, rows, cpu::kDecodeRows);
+    const Tensor logits = logits_of(model_, h_NH, rows, logit_rows_);
     std::vector<EngineToken> tokens(rows.size());
     parallel_for(static_cast<int64_t>(rows.size()), 1, [&](int64_t i, int64_t) {
       const int32_t id = s.request.prompt[static_cast<size_t>(first + begin + i + 1)];
@@ -56,17 +62,18 @@ void Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t ro
 
 void Scheduler::choose(const Tensor& h_NH, const std::vector<Heard>& heard, int64_t least_rows) {
   for (size_t i = 0; i < heard.size(); i += kLogitRows) {
-    choose_some(h_NH, std::span(heard).subspan(i, std::min<size_t>(kLogitRows, heard.size() - i)),
-                least_rows);
+    const auto some =
+        std::span(heard).subspan(i, std::min<size_t>(kLogitRows, heard.size() - i));
+    std::vector<int64_t> rows;
+    for (const Heard& h : some) rows.push_back(h.row);
+    choose_from(logits_of(model_, h_NH, rows, least_rows), some);
   }
 }
 
-void Scheduler::choose_some(const Tensor& h_NH, std::span<const Heard> heard, int64_t least_rows) {
-  std::vector<int64_t> rows;
+void Scheduler::choose_from(const Tensor& logits, std::span<const Heard> heard) {
   std::vector<std::vector<uint64_t>> allowed(heard.size());
   std::vector<std::string> errors(heard.size());
   for (size_t i = 0; i < heard.size(); ++i) {
-    rows.push_back(heard[i].row);
     TokenFilter* filter = heard[i].sequence->request.filter.get();
     if (filter == nullptr) continue;
     try {
@@ -76,7 +83,6 @@ void Scheduler::choose_some(const Tensor& h_NH, std::span<const Heard> heard, in
       errors[i] = e.what();
     }
   }
-  const Tensor logits = logits_of(model_, h_NH, rows, least_rows);
   std::vector<EngineToken> chosen(heard.size());
   parallel_for(static_cast<int64_t>(heard.size()), 1, [&](int64_t row, int64_t) {
     const auto i = static_cast<size_t>(row);
@@ -93,6 +99,33 @@ void Scheduler::choose_some(const Tensor& h_NH, std::span<const Heard> heard, in
     } else {
       finish(heard[i].sequence, EndReason::failed, errors[i]);
     }
+  }
+}
+
+// Who takes the likeliest token needs eight bytes from the device; a row of logits comes for others.
+void Scheduler::choose_from(const DecodeStep& step, std::span<const Heard> heard) {
+  const std::vector<DecodeStep::Likeliest> likeliest = step.likeliest();
+  std::vector<Heard> others;
+  for (const Heard& h : heard) {
+    const DecodeStep::Likeliest best = likeliest[static_cast<size_t>(h.row)];
+    if (!takes_likeliest(h.sequence->request)) {
+      others.push_back(h);
+    } else if (std::isfinite(best.logit)) {
+      take_token(h.sequence, {.id = best.token, .logprobs = {}});
+    } else {
+      finish(h.sequence, EndReason::failed, kLogitsNotFinite);
+    }
+  }
+  for (size_t i = 0; i < others.size(); i += kLogitRows) {
+    const auto some =
+        std::span<const Heard>(others).subspan(i, std::min<size_t>(kLogitRows, others.size() - i));
+    const Tensor all = step.logits();
+    const Tensor logits({std::ssize(some), all.cols()}, DType::f32);
+    for (int64_t r = 0; r < logits.rows(); ++r) {
+      const int64_t from = some[static_cast<size_t>(r)].row;
+      copy_into(logits.slice_rows(r, r + 1), all.slice_rows(from, from + 1));
+    }
+    choose_from(logits, some);
   }
 }
 

@@ -158,6 +158,30 @@ void Stream::abandon() {
   current_op = nullptr;
 }
 
+Graph::~Graph() {
+  if (exec_) (void)TEPHRA_GPU_API(GraphExecDestroy)(exec_);
+}
+
+void Graph::begin(Stream& stream) {
+  stream.enter();
+  check(TEPHRA_GPU_API(StreamBeginCapture)(stream.raw(),
+                                           TEPHRA_GPU_API(StreamCaptureModeThreadLocal)),
+        "recording a graph");
+}
+
+void Graph::end(Stream& stream) {
+  RawGraph graph = nullptr;
+  check(TEPHRA_GPU_API(StreamEndCapture)(stream.raw(), &graph), "recording a graph");
+  const Result result = TEPHRA_GPU_API(GraphInstantiateWithFlags)(&exec_, graph, 0);
+  (void)TEPHRA_GPU_API(GraphDestroy)(graph);
+  check(result, "building a graph");
+}
+
+void Graph::launch(Stream& stream) const {
+  stream.enter();
+  check(TEPHRA_GPU_API(GraphLaunch)(exec_, stream.raw()), "launching a graph");
+}
+
 Stream& stream(Device device) {
   static std::mutex mutex;
   static auto* const streams = new std::map<int, std::unique_ptr<Stream>>;  // never destroyed
