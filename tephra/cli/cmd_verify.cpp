@@ -41,7 +41,7 @@ void describe(Flags& flags, Options& o) {
       .choices({"muon", "adamw"});
   flags.add("--self-check", o.self_check,
             "needs no reference: cached decoding, chunks, rollback and packing against the full "
-            "forward pass");
+            "forward pass; on a GPU also the engine's kernels for single tokens");
   flags.add("--tokens", o.tokens, "tokens of the self-check").range(2, 1e6);
   flags.add("--seed", o.seed, "of the self-check's tokens").range(0, 9e18);
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f64", "f32", "bf16"});
@@ -141,6 +141,9 @@ VerifyReport verify_model(const std::optional<SafetensorsFile>& golden, const Op
   if (golden) report = verify_file(*model, *golden, o);
   if (known) add(verify_known(*model, *known));
   if (o.self_check) add(verify_itself(*model, o.tokens, static_cast<uint64_t>(o.seed)));
+  if (o.self_check && device_of(o).kind == Device::Kind::gpu) {
+    add(verify_engine(*model, o.tokens, static_cast<uint64_t>(o.seed)));
+  }
   return report;
 }
 

@@ -52,7 +52,8 @@ PagedState::PagedState(Model& model, int64_t blocks, int64_t block_tokens, int64
   for (int64_t i = 0; i < filler_blocks; ++i) {
     filler_blocks_.push_back(static_cast<int32_t>(blocks + i));
   }
-  filler_tokens_.assign(static_cast<size_t>(filler_tokens), static_cast<int32_t>(model.tokens().bos));
+  filler_tokens_.assign(static_cast<size_t>(filler_tokens),
+                        static_cast<int32_t>(model.tokens().bos));
   const int64_t rows = (blocks + filler_blocks) * block_tokens;
   require(
       rows <= std::numeric_limits<int32_t>::max(),
@@ -79,8 +80,8 @@ PagedState::PagedState(Model& model, int64_t blocks, int64_t block_tokens, int64
 
 // A sequence has as many blocks as there are, at most: some may be shared, but none twice.
 void PagedState::make_step(int64_t slots, int64_t blocks) {
-  const int64_t longest =
-      std::min(blocks, ceil_div(model_.context_limit(), block_tokens_)) + std::ssize(filler_blocks_);
+  const int64_t longest = std::min(blocks, ceil_div(model_.context_limit(), block_tokens_)) +
+                          std::ssize(filler_blocks_);
   tables_.assign(static_cast<size_t>(slots), {});
   DecodeMemory memory{.layers = live_,
                       .tables = zeros({slots, longest}, DType::i32, device_, Purpose::cache),
@@ -104,9 +105,9 @@ DecodeStep* PagedState::decode(std::span<const Part> parts) {
   TEPHRA_ASSERT(step_ != nullptr, "takes_steps was asked");
   std::vector<DecodeStep::Row> rows;
   for (const Part& p : parts) {
-    TEPHRA_ASSERT(p.tokens.size() == 1 &&
-                      p.past < static_cast<int64_t>(p.blocks.size()) * block_tokens_,
-                  "a sequence has one token and a place for it");
+    TEPHRA_ASSERT(
+        p.tokens.size() == 1 && p.past < static_cast<int64_t>(p.blocks.size()) * block_tokens_,
+        "a sequence has one token and a place for it");
     tell_table(p.slot, p.blocks);
     rows.push_back({p.tokens[0], static_cast<int32_t>(p.past), static_cast<int32_t>(p.slot)});
   }
@@ -223,8 +224,8 @@ Tensor PagedState::forward(std::span<const Part> parts, int64_t least_rows) {
   decoding.write_row_N = to_device(laid.write_row_N, device_);
   for (size_t i = 0; i < spec_.layers.size(); ++i) {
     const bool same = i > 0 && spec_.layers[i].window == spec_.layers[i - 1].window;
-    decoding.ranges.push_back(
-        same ? decoding.ranges.back() : to_device(windowed(laid, spec_.layers[i].window), device_));
+    decoding.ranges.push_back(same ? decoding.ranges.back()
+                                   : to_device(windowed(laid, spec_.layers[i].window), device_));
   }
   const Tensor h = model_.forward(laid.ids_N, laid.segments, &decoding);
   const auto own = static_cast<int64_t>(parts.size());  // the filler is forgotten

@@ -40,6 +40,7 @@ class PagedState {
   // Runs these: one token each, at most step_rows() of them. The results are of this call until the
   // next one.
   DecodeStep* decode(std::span<const Part> parts);
+  void replay(const Tensor& experts) { step_->replay(experts); }  // see DecodeStep
 
   void clear(int64_t slot);                // the fixed state before the first token
   void save(int64_t slot, int32_t block);  // as the state after this block's last token

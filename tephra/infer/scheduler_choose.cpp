@@ -62,8 +62,7 @@ void Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t ro
 
 void Scheduler::choose(const Tensor& h_NH, const std::vector<Heard>& heard, int64_t least_rows) {
   for (size_t i = 0; i < heard.size(); i += kLogitRows) {
-    const auto some =
-        std::span(heard).subspan(i, std::min<size_t>(kLogitRows, heard.size() - i));
+    const auto some = std::span(heard).subspan(i, std::min<size_t>(kLogitRows, heard.size() - i));
     std::vector<int64_t> rows;
     for (const Heard& h : some) rows.push_back(h.row);
     choose_from(logits_of(model_, h_NH, rows, least_rows), some);
@@ -102,7 +101,8 @@ void Scheduler::choose_from(const Tensor& logits, std::span<const Heard> heard) 
   }
 }
 
-// Who takes the likeliest token needs eight bytes from the device; a row of logits comes for others.
+// Who takes the likeliest token needs eight bytes from the device; a row of logits comes for
+// others.
 void Scheduler::choose_from(const DecodeStep& step, std::span<const Heard> heard) {
   const std::vector<DecodeStep::Likeliest> likeliest = step.likeliest();
   std::vector<Heard> others;

@@ -36,6 +36,10 @@ class DecodeStep {
   // The same rows again, each fed with its likeliest token, without asking the host.
   virtual void run_on() = 0;
 
+  // From the next run on each row takes the experts that are named here, i32 [layers, rows] on the
+  // host, with the weight that its router gives them; undefined: those that its router chooses.
+  virtual void replay(const Tensor& experts) = 0;
+
   // After a run, until the next; on the device, a row for each of the run's.
   virtual Tensor logits() const = 0;  // f32 [rows, vocabulary]
   // Which expert each row chose in each layer: i32 [layers, rows], the number of experts for skip.

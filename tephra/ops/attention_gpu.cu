@@ -455,8 +455,7 @@ bool attend_fast(gpu::Stream& stream, const Attention& k) {
       const Tensor keys = in_one_piece(stream, k.k, k.ranges);
       const Tensor values = in_one_piece(stream, k.v, k.ranges);
       const KeyRanges plain{k.ranges.first_N, k.ranges.last_N};
-      return attend_fast(stream,
-                         {k.q, keys, values, plain, k.head_dim, k.scale, k.o, k.lse});
+      return attend_fast(stream, {k.q, keys, values, plain, k.head_dim, k.scale, k.o, k.lse});
     }
     const gpu::AttentionInput in = fast_input(k);
     if (!gpu::takes_attention(stream, in)) return false;

@@ -27,7 +27,8 @@ void TakeRows::on_cpu() const {
   for (int64_t i = 0; i < to.rows(); ++i) {
     TEPHRA_ASSERT(rows[i] >= 0 && rows[i] < from.rows(), "a row that is taken is there");
     std::memcpy(static_cast<char*>(to.raw()) + i * to.row_stride() * size,
-                static_cast<const char*>(from.raw()) + rows[i] * from.row_stride() * size, row_bytes);
+                static_cast<const char*>(from.raw()) + rows[i] * from.row_stride() * size,
+                row_bytes);
   }
 }
 

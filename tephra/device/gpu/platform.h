@@ -190,9 +190,9 @@ class Stream {
   // Lets a kernel have more shared memory than it gets unasked.
   template <class... P>
   void allow_shared(void (*kernel)(P...), int64_t bytes) {
-    check(TEPHRA_GPU_API(FuncSetAttribute)(
-              reinterpret_cast<const void*>(kernel),
-              TEPHRA_GPU_API(FuncAttributeMaxDynamicSharedMemorySize), static_cast<int>(bytes)),
+    check(TEPHRA_GPU_API(FuncSetAttribute)(reinterpret_cast<const void*>(kernel),
+                                           TEPHRA_GPU_API(FuncAttributeMaxDynamicSharedMemorySize),
+                                           static_cast<int>(bytes)),
           "asking for shared memory");
   }
 

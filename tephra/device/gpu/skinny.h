@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of few tokens with a large matrix of bf16, bounded by reading it. A block has some rows
-// of the matrix and holds them in registers: each of its eight waves an eighth of the columns. Tokens
-// pass by sixteen at a time, from wherever they lie. The sum of a token and a row is always formed in
-// the same order: over the wave's columns, then over the waves. So it has the same bits whatever else
-// is in the batch, and however many rows a block takes.
+// of the matrix and holds them in registers: each of its eight waves an eighth of the columns.
+// Tokens pass by sixteen at a time, from wherever they lie. The sum of a token and a row is always
+// formed in the same order: over the wave's columns, then over the waves. So it has the same bits
+// whatever else is in the batch, and however many rows a block takes.
 #pragma once
 
 #include "tephra/base/number.h"
@@ -24,8 +24,8 @@ struct SkinnyLane {
   int column = static_cast<int>(threadIdx.x) % 4 * 8;
 };
 
-// sums += 16 tokens times 8 rows over kSkinnyStep columns. Which term comes when is arranged so that
-// a thread's eight columns adjoin in memory.
+// sums += 16 tokens times 8 rows over kSkinnyStep columns. Which term comes when is arranged so
+// that a thread's eight columns adjoin in memory.
 __device__ inline void multiply_skinny(float (&sums)[4], const Bits128& low, const Bits128& high,
                                        const Bits128& weight) {
 #pragma unroll
@@ -76,7 +76,8 @@ template <int kTiles, int kSteps, class Tokens>
 __device__ void multiply_tokens(const SkinnyWeights<kTiles, kSteps>& weights, const Tokens& tokens,
                                 SkinnySums<kTiles>& sums) {
   const SkinnyLane lane;
-  const int first = lane.wave * (SkinnyWeights<kTiles, kSteps>::kDepth / kSkinnyWaves) + lane.column;
+  const int first =
+      lane.wave * (SkinnyWeights<kTiles, kSteps>::kDepth / kSkinnyWaves) + lane.column;
   const bf16 *low = tokens(lane.row), *high = tokens(lane.row + 8);
   float own[kTiles][4] = {};
 #pragma unroll

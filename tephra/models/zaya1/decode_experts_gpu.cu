@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decode step's router and experts. A block of the experts' products finds out itself which expert
-// is its own and which rows chose it: there are as many blocks as distinct experts can be.
+// A decode step's router and experts. A block of the experts' products finds out itself which
+// expert is its own and which rows chose it: there are as many blocks as distinct experts can be.
 #include "tephra/models/zaya1/decode_gpu.h"
 
 namespace tephra::zaya1 {
 namespace {
 
-// --- the router's network ---------------------------------------------------------------------------
+// --- the router's network
+// ---------------------------------------------------------------------------
 
 constexpr int kRouterThreads = 512, kRouterWaves = kRouterThreads / 32;
 constexpr int kRouterSteps = kDecodeRouter / gpu::kSkinnyStep;
@@ -40,16 +41,17 @@ __device__ void router_multiply(const bf16* x, const Weights& weights, float (&s
 // f(token, row of the tile, sum) for what a thread has.
 template <class F>
 __device__ void router_each(const float (&sums)[4], const F& f) {
-  const int row = static_cast<int>(threadIdx.x) % 32 / 4, column = static_cast<int>(threadIdx.x) % 4;
+  const int row = static_cast<int>(threadIdx.x) % 32 / 4,
+            column = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
   for (int c = 0; c < 4; ++c) f(row + c / 2 * 8, 2 * column + c % 2, sums[c]);
 }
 
 // Tokens that do not exist are computed as zeros and not written.
 __global__ void __launch_bounds__(kRouterThreads)
-    decode_router(DecodeLayer l, const bf16* states, int rows, int classes, float eps, float* weight,
-                  int32_t* chosen) {
-  extern __shared__ __align__(16) char decode_shared[];
+    decode_router(DecodeLayer l, const bf16* states, int rows, int classes, float eps,
+                  const int32_t* replayed, float* weight, int32_t* chosen) {
+  extern __shared__ gpu::Bits128 decode_shared[];
   auto& shared = *reinterpret_cast<RouterShared*>(decode_shared);
   constexpr int W = gpu::kWide, kUnits = kDecodeRouter / W;
   const gpu::SkinnyLane lane;
@@ -94,7 +96,8 @@ __global__ void __launch_bounds__(kRouterThreads)
 #pragma unroll
   for (int i = 0; i < kRouterTiles; ++i) {
     float sums[4] = {};
-    router_multiply(shared.a, [&](int step, int) { return first[i][step]; }, sums);
+    router_multiply(
+        shared.a, [&](int step, int) { return first[i][step]; }, sums);
     router_each(sums, [&](int t, int r, float value) {
       const int row = first_row + i * gpu::kSkinnyRows + r;
       shared.b[t * kRouterStride + row] = activate(value, l.fc1_bias[row]);
@@ -145,11 +148,14 @@ __global__ void __launch_bounds__(kRouterThreads)
       best_score = score;
     }
   }
+  const int told = replayed[begin + threadIdx.x];
+  if (told >= 0) best = told;
   weight[begin + threadIdx.x] = probability(best);
   chosen[begin + threadIdx.x] = best;
 }
 
-// --- the experts --------------------------------------------------------------------------------------
+// --- the experts
+// --------------------------------------------------------------------------------------
 
 // The expert of a block and the rows that chose it, in order.
 struct ExpertRows {
@@ -206,7 +212,7 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
     decode_experts_up(const bf16* matrices, const int32_t* chosen, DecodeInput input, int rows,
                       int experts, int width, bf16* activated) {
   using Weights = gpu::SkinnyWeights<2, kSteps>;
-  extern __shared__ __align__(16) char decode_shared[];
+  extern __shared__ gpu::Bits128 decode_shared[];
   __shared__ gpu::SkinnySums<2> sums;
   __shared__ ExpertRows own;
   gpu::wait_for_kernel_ahead();
@@ -256,8 +262,7 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
   const int first = static_cast<int>(blockIdx.x) * kWidth;
   Weights weights;
   if (own.expert >= 0) {
-    const bf16* matrix =
-        matrices + (int64_t{own.expert} * merged.width + first) * Weights::kDepth;
+    const bf16* matrix = matrices + (int64_t{own.expert} * merged.width + first) * Weights::kDepth;
     weights.fetch([&](int i) { return matrix + int64_t{i} * gpu::kSkinnyRows * Weights::kDepth; });
   }
   gpu::wait_for_kernel_ahead();
@@ -272,9 +277,8 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
     gpu::multiply_tokens(
         weights,
         [&](int i) -> const bf16* {
-          return begin + i < own.count
-                     ? activated + int64_t{own.row[begin + i]} * Weights::kDepth
-                     : nullptr;
+          return begin + i < own.count ? activated + int64_t{own.row[begin + i]} * Weights::kDepth
+                                       : nullptr;
         },
         sums);
     __syncthreads();
@@ -292,13 +296,14 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
 }  // namespace
 
 void decode_choose(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
-                   const DecodeLayer& l, int32_t* chosen) {
+                   const DecodeLayer& l, const int32_t* replayed, int32_t* chosen) {
   stream.allow_shared(decode_router, sizeof(RouterShared));
   stream.launch_early(decode_router,
                       {.blocks = gpu::blocks_for(rows, gpu::kSkinnyTokens),
                        .threads = kRouterThreads,
                        .shared_bytes = sizeof(RouterShared)},
-                      l, w.router, rows, p.sizes.experts + 1, p.sizes.eps, w.chosen_weight, chosen);
+                      l, w.router, rows, p.sizes.experts + 1, p.sizes.eps, replayed,
+                      w.chosen_weight, chosen);
 }
 
 void decode_expert_up(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,

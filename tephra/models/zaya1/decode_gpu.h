@@ -24,8 +24,8 @@ struct DecodeMerged {
 };
 
 // A row of the stream, normed, by a block of gpu::kThreads: the sums of ops/merge_norm_gpu.cu.
-__device__ inline void decode_norm_row(const float* stream, const bf16* weight, int width, float eps,
-                                       bf16* out) {
+__device__ inline void decode_norm_row(const float* stream, const bf16* weight, int width,
+                                       float eps, bf16* out) {
   constexpr int W = gpu::kWide;
   float sum = 0;
   for (int c = static_cast<int>(threadIdx.x) * W; c < width; c += gpu::kThreads * W) {

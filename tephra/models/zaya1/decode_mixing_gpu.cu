@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decode step's mixing over time: the convolutions of queries and keys, and attention over the
-// paged caches. How a sequence's keys are cut into parts follows from its length alone, and the parts
-// are put together in order by the block that comes last, so neighbours do not change a bit.
+// paged caches. How a sequence's keys are cut into parts follows from its length alone, and the
+// parts are put together in order by the block that comes last, so neighbours do not change a bit.
 #include "tephra/models/zaya1/decode_gpu.h"
 
 namespace tephra::zaya1 {
@@ -11,7 +11,8 @@ constexpr int kHeadDim = kDecodeHeadDim;
 constexpr int kTapsWidth = 2 * kHeadDim;  // what an output of the second convolution sees
 constexpr float kDecodeLengthEps = 1.1920929e-7f;
 
-// --- convolutions -----------------------------------------------------------------------------------
+// --- convolutions
+// -----------------------------------------------------------------------------------
 
 // Eight channels of the first convolution at the token before and at this one, as the second reads
 // them: in turn.
@@ -35,7 +36,8 @@ __device__ void decode_first_convolution(const DecodeLayer& l, const DecodeWork&
 __global__ void __launch_bounds__(gpu::kSkinnyThreads)
     decode_convolutions(DecodeLayer l, DecodeWork w, int channels, int latent_width, int rows) {
   constexpr int kStride = decode_shared_stride(kTapsWidth);
-  __shared__ alignas(16) bf16 taps[gpu::kSkinnyTokens * kStride];
+  __shared__ gpu::Bits128 room[gpu::kSkinnyTokens * kStride / gpu::kWide];
+  bf16* taps = reinterpret_cast<bf16*>(room);
   __shared__ gpu::SkinnySums<1> sums;
   const int first = static_cast<int>(blockIdx.x) * gpu::kSkinnyRows;
   const int head = first / kHeadDim * kHeadDim;
@@ -66,7 +68,8 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
   }
 }
 
-// --- attention --------------------------------------------------------------------------------------
+// --- attention
+// --------------------------------------------------------------------------------------
 
 constexpr int kChunkKeys = 128;  // that are scored before they are weighed
 constexpr int kKeyLanes = kHeadDim / gpu::kWide, kKeyGroups = gpu::kThreads / kKeyLanes;
@@ -103,15 +106,15 @@ struct DecodeAttentionShared {
   bool last;
 };
 
-// Mean, norm, temperature and rotation of the group's query heads and of its key head, the formulas of
-// ops/cca_heads_gpu.cu: sixteen threads have a head. Queries go to shared memory, the key to its row
-// of the cache when `writes`.
+// Mean, norm, temperature and rotation of the group's query heads and of its key head, the formulas
+// of ops/cca_heads_gpu.cu: sixteen threads have a head. Queries go to shared memory, the key to its
+// row of the cache when `writes`.
 template <int kGroup>
 __device__ void decode_heads(const DecodeAttention& a, int64_t row, int kv_head, bool writes,
                              int64_t cache_row, DecodeAttentionShared<kGroup>& shared) {
   constexpr int W = gpu::kWide;
-  const int head = static_cast<int>(threadIdx.x) / kKeyLanes;  // within the group, then the key
-  if (static_cast<int>(threadIdx.x) / 32 * 2 > kGroup) return;   // a whole wave without a head
+  const int head = static_cast<int>(threadIdx.x) / kKeyLanes;   // within the group, then the key
+  if (static_cast<int>(threadIdx.x) / 32 * 2 > kGroup) return;  // a whole wave without a head
   const int at = static_cast<int>(threadIdx.x) % kKeyLanes * W;
   const bool is_key = head >= kGroup;
   const int queries = a.sizes.queries();
@@ -363,7 +366,8 @@ __global__ void __launch_bounds__(gpu::kThreads) decode_attention(DecodeAttentio
     }
     DecodeWeighed<kGroup> weighed;
     const int64_t begin = part * keys.chunks_each;
-    const int64_t end = begin + keys.chunks_each < keys.chunks ? begin + keys.chunks_each : keys.chunks;
+    const int64_t end =
+        begin + keys.chunks_each < keys.chunks ? begin + keys.chunks_each : keys.chunks;
     for (int64_t c = begin; c < end; ++c) {
       __syncthreads();
       decode_scores<kGroup>(a, keys, rows, kv_head, keys.first_chunk + c, shared);

@@ -13,12 +13,13 @@
 
 namespace tephra::zaya1 {
 
-inline constexpr int kDecodeRows = 128;       // of a step, at most
-inline constexpr int kDecodeHeadDim = 128;    // of queries, keys and values
-inline constexpr int kDecodeRouter = 256;     // width of the router
-inline constexpr int kDecodeParts = 64;       // pieces of a sequence's keys, at most
-inline constexpr int kDecodeNormedRows = 8;   // up to here products normalise their inputs themselves
-inline constexpr int kDecodeExperts = 31;     // at most
+inline constexpr int kDecodeRows = 128;     // of a step, at most
+inline constexpr int kDecodeHeadDim = 128;  // of queries, keys and values
+inline constexpr int kDecodeRouter = 256;   // width of the router
+inline constexpr int kDecodeParts = 64;     // pieces of a sequence's keys, at most
+inline constexpr int kDecodeNormedRows =
+    8;                                     // up to here products normalise their inputs themselves
+inline constexpr int kDecodeExperts = 31;  // at most
 
 struct DecodeMerge {
   const bf16 *hidden_scale, *hidden_bias, *residual_scale, *residual_bias;
@@ -37,7 +38,7 @@ struct DecodeLayer {
   const bf16 *gate_up, *down;  // [E, 2F, H], [E, H, F]
   DecodeMerge after_mlp;
 
-  bf16 *keys, *values;           // [rows, V]
+  bf16 *keys, *values;             // [rows, V]
   bf16 *conv_state, *value_state;  // [slots, 2, C], [slots, V / 2]
   int64_t window;
   int theta;  // which of the plan's
@@ -64,12 +65,13 @@ struct DecodeWork {
   float* stream;
   bf16 *normed, *latents, *convolved, *attended, *router, *activated;
   float* chosen_weight;
-  int32_t* chosen;  // [layers, rows]
-  float* parts;     // of attention: [rows, kv heads, kDecodeParts, group, head dim + 2]
-  int32_t* arrived;  // [rows, kv heads], 0 between steps
+  int32_t* chosen;    // [layers, rows]
+  int32_t* replayed;  // [layers, rows]: an expert to take instead, or -1
+  float* parts;       // of attention: [rows, kv heads, kDecodeParts, group, head dim + 2]
+  int32_t* arrived;   // [rows, kv heads], 0 between steps
   float* logits;
-  float* best_logit;    // [rows, pieces]
-  int32_t* best_token;  // [rows, pieces]
+  float* best_logit;                 // [rows, pieces]
+  int32_t* best_token;               // [rows, pieces]
   DecodeStep::Likeliest* likeliest;  // [rows]
 };
 inline constexpr int kDecodeBestPieces = 64;
@@ -101,8 +103,8 @@ void decode_project(gpu::Stream& stream, const DecodePlan& plan, const DecodeWor
 // convolved = queries and keys after both convolutions.
 void decode_convolve(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows,
                      const DecodeLayer& layer);
-// Means, norms and rotation, the shifted value, new rows of the caches and new fixed state; attended
-// = attention over the caches.
+// Means, norms and rotation, the shifted value, new rows of the caches and new fixed state;
+// attended = attention over the caches.
 void decode_attend(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows,
                    const DecodeLayer& layer);
 // stream = what attention says, merged into it.
@@ -113,7 +115,7 @@ void decode_narrow(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork
                    const DecodeLayer& layer);
 // chosen, chosen_weight.
 void decode_choose(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows,
-                   const DecodeLayer& layer, int32_t* chosen);
+                   const DecodeLayer& layer, const int32_t* replayed, int32_t* chosen);
 // activated = SwiGLU of the chosen expert's first product; stream = its second, merged.
 void decode_expert_up(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows,
                       const DecodeLayer& layer, const int32_t* chosen);

@@ -14,7 +14,8 @@ struct DecodeThetas {
 
 // A block for each row.
 __global__ void decode_enter_rows(DecodeWork w, const bf16* embedding, const bf16* scale,
-                                  const bf16* bias, int width, DecodeThetas thetas, int rotary_dim) {
+                                  const bf16* bias, int width, DecodeThetas thetas,
+                                  int rotary_dim) {
   const int64_t r = blockIdx.x;
   const bf16* from = embedding + int64_t{w.tokens[r]} * width;
   for (int c = static_cast<int>(threadIdx.x); c < width; c += static_cast<int>(blockDim.x)) {
@@ -86,7 +87,7 @@ template <int kTiles, int kSteps, class Result>
 __global__ void __launch_bounds__(gpu::kSkinnyThreads)
     decode_product(const bf16* matrix, DecodeInput input, int rows, Result result) {
   using Weights = gpu::SkinnyWeights<kTiles, kSteps>;
-  extern __shared__ __align__(16) char decode_shared[];
+  extern __shared__ gpu::Bits128 decode_shared[];
   __shared__ gpu::SkinnySums<kTiles> sums;
   const int64_t first = int64_t{blockIdx.x} * kTiles * gpu::kSkinnyRows;
   Weights weights;
@@ -142,7 +143,8 @@ void multiply_by_rows(gpu::Stream& stream, const bf16* matrix, int64_t out, int 
   }
 }
 
-// --- the likeliest token --------------------------------------------------------------------------
+// --- the likeliest token
+// --------------------------------------------------------------------------
 
 struct DecodeBest {
   float logit;
@@ -211,7 +213,8 @@ __global__ void decode_go_on_rows(DecodeWork w, int rows) {
 
 bool decode_takes_depth(int64_t columns) {
   const int64_t steps = columns / gpu::kSkinnyColumns;
-  return columns % gpu::kSkinnyColumns == 0 && (steps == 1 || steps == 2 || steps == 4 || steps == 8);
+  return columns % gpu::kSkinnyColumns == 0 &&
+         (steps == 1 || steps == 2 || steps == 4 || steps == 8);
 }
 
 void decode_enter(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {
@@ -223,8 +226,8 @@ void decode_enter(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w,
 
 void decode_norm(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                  const bf16* weight) {
-  stream.launch_early(decode_norm_rows, {.blocks = rows, .threads = gpu::kThreads}, w.stream, weight,
-                      p.sizes.hidden, p.sizes.eps, w.normed);
+  stream.launch_early(decode_norm_rows, {.blocks = rows, .threads = gpu::kThreads}, w.stream,
+                      weight, p.sizes.hidden, p.sizes.eps, w.normed);
 }
 
 void decode_project(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
@@ -236,9 +239,9 @@ void decode_project(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& 
 
 void decode_return(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                    const DecodeLayer& l) {
-  multiply_by_rows(
-      stream, l.out, p.sizes.hidden, p.sizes.queries(), {w.attended, nullptr, nullptr, 0}, rows,
-      DecodeMergeProduct{DecodeMerged{l.after_attention, w.stream, p.sizes.hidden}});
+  multiply_by_rows(stream, l.out, p.sizes.hidden, p.sizes.queries(),
+                   {w.attended, nullptr, nullptr, 0}, rows,
+                   DecodeMergeProduct{DecodeMerged{l.after_attention, w.stream, p.sizes.hidden}});
 }
 
 void decode_narrow(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
@@ -250,8 +253,8 @@ void decode_narrow(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w
 
 void decode_head(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {
   const int64_t vocabulary = p.sizes.vocabulary;
-  multiply_rows<2>(stream, p.head, vocabulary, p.sizes.hidden, {w.normed, nullptr, nullptr, 0}, rows,
-                   DecodeStoreLogits{w.logits, vocabulary});
+  multiply_rows<2>(stream, p.head, vocabulary, p.sizes.hidden, {w.normed, nullptr, nullptr, 0},
+                   rows, DecodeStoreLogits{w.logits, vocabulary});
   stream.launch_early(decode_best_pieces,
                       {.blocks = kDecodeBestPieces, .blocks_y = rows, .threads = gpu::kThreads}, w,
                       vocabulary, p.sizes.usable);

@@ -19,6 +19,8 @@ class GraphDecodeStep : public DecodeStep {
     logits_ = room({kDecodeRows, s.vocabulary}, DType::f32);
     likeliest_ = room({kDecodeRows, 2}, DType::i32);
     chosen_ = room({layers, kDecodeRows}, DType::i32);
+    replayed_ = room({layers, kDecodeRows}, DType::i32);
+    fill(replayed_, -1);
     const int64_t part = int64_t{s.group()} * (kDecodeHeadDim + 2);
     int32_t* inputs = inputs_.data<int32_t>();
     work_ = {.tokens = inputs,
@@ -35,6 +37,7 @@ class GraphDecodeStep : public DecodeStep {
              .activated = take<bf16>(s.expert_hidden),
              .chosen_weight = take<float>(1),
              .chosen = chosen_.data<int32_t>(),
+             .replayed = replayed_.data<int32_t>(),
              .parts = take<float>(s.kv_heads * kDecodeParts * part),
              .arrived = take<int32_t>(s.kv_heads),
              .logits = logits_.data<float>(),
@@ -70,6 +73,16 @@ class GraphDecodeStep : public DecodeStep {
     stream.enter();
     decode_go_on(stream, plan_, work_, rows_);
     launch();
+  }
+
+  void replay(const Tensor& experts) override {
+    fill(replayed_, -1);
+    if (!experts) return;
+    require(experts.dtype() == DType::i32 && experts.rows() == replayed_.rows() &&
+                experts.cols() <= kDecodeRows,
+            "decode step: expected experts i32 [{}, rows] to replay, got {} {}", replayed_.rows(),
+            experts.dtype(), experts.shape());
+    copy_into(replayed_.column_view(0, experts.cols()), experts);
   }
 
   Tensor logits() const override { return logits_.slice_rows(0, rows_); }
@@ -111,7 +124,8 @@ class GraphDecodeStep : public DecodeStep {
     decode_enter(stream, plan_, work_, rows);
     for (size_t i = 0; i < plan_.layers.size(); ++i) {
       const DecodeLayer& layer = plan_.layers[i];
-      int32_t* chosen = work_.chosen + static_cast<int64_t>(i) * kDecodeRows;
+      const int64_t row = static_cast<int64_t>(i) * kDecodeRows;
+      int32_t* chosen = work_.chosen + row;
       if (many) decode_norm(stream, plan_, work_, rows, layer.input_norm);
       decode_project(stream, plan_, work_, rows, layer);
       decode_convolve(stream, plan_, work_, rows, layer);
@@ -119,7 +133,7 @@ class GraphDecodeStep : public DecodeStep {
       decode_return(stream, plan_, work_, rows, layer);
       if (many) decode_norm(stream, plan_, work_, rows, layer.mlp_norm);
       decode_narrow(stream, plan_, work_, rows, layer);
-      decode_choose(stream, plan_, work_, rows, layer, chosen);
+      decode_choose(stream, plan_, work_, rows, layer, work_.replayed + row, chosen);
       decode_expert_up(stream, plan_, work_, rows, layer, chosen);
       decode_expert_down(stream, plan_, work_, rows, layer, chosen);
     }
@@ -128,7 +142,7 @@ class GraphDecodeStep : public DecodeStep {
   }
 
   DecodePlan plan_;
-  Tensor inputs_, logits_, likeliest_, chosen_;
+  Tensor inputs_, logits_, likeliest_, chosen_, replayed_;
   Tensors rooms_;
   DecodeWork work_{};
   std::map<int, gpu::Graph> graphs_;  // by number of rows
