@@ -11,6 +11,7 @@
 #include "tephra/base/signals.h"
 #include "tephra/cli/cold_files.h"
 #include "tephra/cli/model_device.h"
+#include "tephra/cli/random_model.h"
 #include "tephra/core/rng.h"
 #include "tephra/core/trace.h"
 #include "tephra/device/machine.h"
@@ -25,10 +26,7 @@ int64_t chunk_of(const InferBench& o) { return o.chunk > 0 ? o.chunk : 256; }
 
 // A preset has no folder: its weights are drawn where there is a GPU.
 Device bench_device(const InferBench& o) {
-  const std::vector<std::string> presets = preset_names();
-  if (std::find(presets.begin(), presets.end(), o.model) == presets.end()) {
-    return device_for(o.model, o.device);
-  }
+  if (!is_preset(o.model)) return device_for(o.model, o.device);
   const Device device = parse_device(o.device);
   require(device.kind == Device::Kind::gpu,
           "--model {}: a preset is measured on a GPU; on the CPU give a folder (`tephra checkpoint "

@@ -10,6 +10,7 @@
 
 #include "tephra/base/json.h"
 #include "tephra/device/ceilings.h"
+#include "tephra/device/gpu/runtime.h"
 #include "tephra/models/model.h"
 
 namespace tephra {
@@ -22,6 +23,7 @@ struct InferBench {
   int64_t batch = 1;
   double ceiling_seconds = 2;  // for the machine's ceiling, before and again after
   bool cold = false;           // forget the files first, and time the start beside the disk
+  bool profile = false;        // of decoding on a GPU: the phases of a step one by one
   int64_t chunk = 0;           // tokens of a prompt in one pass; 0: 256, on a GPU 16,384
 };
 
@@ -49,6 +51,7 @@ struct InferResult {
   int64_t file_bytes = 0;
   double first_pass_seconds = 0;  // the first one, with whatever had to be read from disk
   double best_seconds = 0, median_seconds = 0;  // of one step, or of the whole prompt
+  std::vector<gpu::KernelTime> phases;          // of a step, when asked for
   DecodeBytes bytes;                            // of a step
   double flops = 0;                             // of the prompt
   double ceiling = 0;                           // bytes or operations per second

@@ -11,37 +11,18 @@
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 #include "tephra/cli/bench_infer.h"
+#include "tephra/cli/random_model.h"
 #include "tephra/device/machine.h"
 #include "tephra/infer/decoder.h"
 #include "tephra/infer/paged_state.h"
-#include "tephra/models/checkpoint.h"
 
 namespace tephra {
 namespace {
 
-struct GpuSubject {
-  Json config;
-  const ModelKind* kind = nullptr;
-  std::unique_ptr<Model> model;
-};
-
-// A folder, or a preset with random weights that are drawn on the device.
-GpuSubject gpu_subject(const InferBench& o, Device device, InferResult& result) {
+NamedModel gpu_subject(const InferBench& o, Device device, InferResult& result) {
   require(!o.cold, "--cold: measures the CPU's start from files; leave it out on a GPU");
-  GpuSubject subject;
-  const LoadOptions options{.dtype = DType::bf16, .device = device};
   const double start = steady_seconds();
-  if (std::filesystem::is_directory(o.model)) {
-    const ModelFolder folder = open_model_folder(o.model);
-    subject.config = folder.config;
-    subject.kind = folder.kind;
-    subject.model = load_model(o.model, options);
-  } else {
-    subject.config = preset_config(o.model);
-    subject.kind = &model_kind(subject.config, o.model);
-    subject.model = subject.kind->create(subject.config, o.model, options);
-    subject.model->parameters().initialise(1);
-  }
+  NamedModel subject = load_or_draw(o.model, {.dtype = DType::bf16, .device = device});
   gpu::synchronize(device);
   result.load_seconds = steady_seconds() - start;
   result.load_average = load_average();
@@ -109,12 +90,12 @@ std::vector<std::vector<int32_t>> bench_prompts(const Model& model, int64_t batc
 }  // namespace
 
 InferResult bench_decode_on(const InferBench& o, Device device) {
-  constexpr int64_t kWarm = 2;
+  constexpr int64_t kWarm = 2, kProfiled = 4;
   InferResult result;
-  const GpuSubject subject = gpu_subject(o, device, result);
+  const NamedModel subject = gpu_subject(o, device, result);
   Model& model = *subject.model;
   const NoGrad no_grad;
-  BenchBatch batch(model, o.batch, o.context, 2 * (o.tokens + kWarm));
+  BenchBatch batch(model, o.batch, o.context, 2 * (o.tokens + kWarm) + kProfiled);
   require(batch.state().takes_steps() && o.batch <= batch.state().step_rows(),
           "bench decode: the model has kernels of its own for single tokens of up to {} sequences "
           "in the published shape; this one, or a batch of {}, has not",
@@ -161,6 +142,15 @@ InferResult bench_decode_on(const InferBench& o, Device device) {
                            gpu::synchronize(device);
                          }) /
                          static_cast<double>(o.tokens);
+  if (o.profile) {
+    gpu::start_profile(device);
+    for (int64_t i = 0; i < kProfiled; ++i) step->run_on(false);
+    result.phases = gpu::finish_profile(device);
+    for (gpu::KernelTime& phase : result.phases) {
+      phase.calls /= kProfiled;
+      phase.milliseconds /= double(kProfiled);
+    }
+  }
   const auto steps = static_cast<double>(o.tokens);
   result.bytes = {sum.packed / steps, sum.other / steps,
                   cache_bytes(model, o.context + o.tokens / 2, o.batch)};
@@ -170,7 +160,7 @@ InferResult bench_decode_on(const InferBench& o, Device device) {
 InferResult bench_prefill_on(const InferBench& o, Device device) {
   constexpr int kPasses = 4;
   InferResult result;
-  const GpuSubject subject = gpu_subject(o, device, result);
+  const NamedModel subject = gpu_subject(o, device, result);
   Model& model = *subject.model;
   const NoGrad no_grad;
   const std::vector<int32_t> prompt = random_ids(model, o.tokens, 0);

@@ -34,6 +34,8 @@ void describe_decode(Flags& flags, Options& o) {
   flags.add("--tokens", o.bench.tokens, "tokens to time").range(1, 1e6);
   flags.add("--context", o.bench.context, "tokens in the cache before them").range(1, 1e9);
   flags.add("--batch", o.bench.batch, "sequences side by side").range(1, 1024);
+  flags.add("--profile", o.bench.profile,
+            "on a GPU: also the phases of a step one by one, each waited for");
   describe_shared(flags, o);
   flags.example("tephra bench decode --model models/8bit");
   flags.example("tephra bench decode --model zaya1-8b --device gpu --batch 16 --tokens 256");
@@ -98,6 +100,8 @@ void warn_when_busy(const InferResult& r) {
 }
 
 int run_decode(const Options& o) {
+  require(!o.bench.profile || o.bench.device != "cpu",
+          "--profile: only phases of a GPU are timed, got --device cpu");
   const InferResult r = bench_decode(o.bench);
   warn_when_busy(r);
   const auto batch = static_cast<double>(o.bench.batch);
@@ -120,6 +124,10 @@ int run_decode(const Options& o) {
       json["without_host"]["tokens_per_s"] = batch / r.alone_seconds;
       json["without_host"]["share"] = r.bytes.all() / r.alone_seconds / r.ceiling;
     }
+    for (const gpu::KernelTime& phase : r.phases) {
+      json["phases"][phase.name]["calls"] = phase.calls;
+      json["phases"][phase.name]["microseconds"] = phase.milliseconds * 1e3;
+    }
     print_json(json);
     return 0;
   }
@@ -136,6 +144,10 @@ int run_decode(const Options& o) {
   if (r.alone_seconds > 0) {
     print("no host     {:.2f} tokens/s, {:.1f} %: steps that follow each other on the device",
           batch / r.alone_seconds, 100 * r.bytes.all() / r.alone_seconds / r.ceiling);
+  }
+  for (const gpu::KernelTime& phase : r.phases) {
+    print("  {:<20} {:>4} times, {:>8.1f} us each", phase.name, phase.calls,
+          phase.milliseconds * 1e3 / static_cast<double>(phase.calls));
   }
   return 0;
 }

@@ -33,8 +33,9 @@ class DecodeStep {
   virtual int64_t most_rows() const = 0;
   // Feeds the rows: their state goes on by a token. At most most_rows() of them.
   virtual void run(std::span<const Row> rows) = 0;
-  // The same rows again, each fed with its likeliest token, without asking the host.
-  virtual void run_on() = 0;
+  // The same rows again, each fed with its likeliest token, without asking the host. `recorded`:
+  // as the graph it is; else kernel by kernel, for gpu::start_profile.
+  virtual void run_on(bool recorded = true) = 0;
 
   // From the next run on each row takes the experts that are named here, i32 [layers, rows] on the
   // host, with the weight that its router gives them; undefined: those that its router chooses.

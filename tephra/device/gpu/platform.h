@@ -31,6 +31,8 @@ using Properties = hipDeviceProp_t;
 inline constexpr const char* kBackend = "HIP";
 inline constexpr bool kHasCudaLibraries = false;
 inline constexpr Result kNotCompiledForDevice = hipErrorNoBinaryForGpu;
+// Whether a kernel can start before the one ahead of it has ended.
+inline bool can_start_early(int) { return false; }
 
 // Lanes that run together; a power of two.
 __device__ inline int wave_size() { return warpSize; }
@@ -60,6 +62,11 @@ using Properties = cudaDeviceProp;
 inline constexpr const char* kBackend = "CUDA";
 inline constexpr bool kHasCudaLibraries = true;
 inline constexpr Result kNotCompiledForDevice = cudaErrorNoKernelImageForDevice;
+inline bool can_start_early(int device) {
+  int major = 0;
+  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+         major >= 9;
+}
 
 __device__ inline int wave_size() { return warpSize; }
 template <class T>
@@ -71,8 +78,13 @@ __device__ T shuffle_from(T value, int lane) {
   return __shfl_sync(0xffffffffu, value, lane);
 }
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 __device__ inline void wait_for_kernel_ahead() { cudaGridDependencySynchronize(); }
 __device__ inline void let_next_kernel_start() { cudaTriggerProgrammaticLaunchCompletion(); }
+#else
+__device__ inline void wait_for_kernel_ahead() {}
+__device__ inline void let_next_kernel_start() {}
+#endif
 #endif
 
 // Sixteen bytes as registers hold them: eight numbers of bf16.
@@ -170,9 +182,8 @@ class Stream {
   // calls wait_for_kernel_ahead, in every thread.
   template <class... P, class... A>
   void launch_early(void (*kernel)(P...), const Grid& grid, A... args) {
-#if defined(__HIP__)
-    launch(kernel, grid, args...);
-#else
+    if (!starts_early_) return launch(kernel, grid, args...);
+#if !defined(__HIP__)
     cudaLaunchAttribute early{};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
@@ -214,6 +225,7 @@ class Stream {
 
   Device device_;
   RawStream raw_ = nullptr;
+  bool starts_early_ = false;
   bool synchronous_ = false;  // TEPHRA_GPU_SYNC=1: wait after every op, so that an error names it
   bool profiling_ = false;
   int depth_ = 0;  // of ops within ops: the outermost counts

@@ -118,6 +118,8 @@ Stream::Stream(Device device) : device_(device) {
   enter();
   check(TEPHRA_GPU_API(StreamCreateWithFlags)(&raw_, TEPHRA_GPU_API(StreamNonBlocking)),
         "creating a stream");
+  const char* early = std::getenv("TEPHRA_GPU_EARLY");
+  starts_early_ = can_start_early(device.index) && !(early && early[0] == '0');
   const char* wait = std::getenv("TEPHRA_GPU_SYNC");
   synchronous_ = wait && wait[0] == '1';
 }

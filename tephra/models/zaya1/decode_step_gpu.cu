@@ -67,12 +67,13 @@ class GraphDecodeStep : public DecodeStep {
     launch();
   }
 
-  void run_on() override {
+  void run_on(bool recorded) override {
     TEPHRA_ASSERT(rows_ > 0, "a step goes on from another");
     gpu::Stream& stream = gpu::stream(plan_.device);
     stream.enter();
     decode_go_on(stream, plan_, work_, rows_);
-    launch();
+    if (recorded) return launch();
+    phases(stream, graph_rows());
   }
 
   void replay(const Tensor& experts) override {
@@ -121,24 +122,31 @@ class GraphDecodeStep : public DecodeStep {
 
   void phases(gpu::Stream& stream, int rows) const {
     const bool many = rows > kDecodeNormedRows;
-    decode_enter(stream, plan_, work_, rows);
+    // A phase by its name, for the profile and for errors.
+    const auto run = [&](const char* name, const auto& phase, const auto&... more) {
+      stream.begin(name);
+      phase(stream, plan_, work_, rows, more...);
+      stream.end();
+    };
+    run("decode_enter", decode_enter);
     for (size_t i = 0; i < plan_.layers.size(); ++i) {
       const DecodeLayer& layer = plan_.layers[i];
       const int64_t row = static_cast<int64_t>(i) * kDecodeRows;
+      const int32_t* replayed = work_.replayed + row;
       int32_t* chosen = work_.chosen + row;
-      if (many) decode_norm(stream, plan_, work_, rows, layer.input_norm);
-      decode_project(stream, plan_, work_, rows, layer);
-      decode_convolve(stream, plan_, work_, rows, layer);
-      decode_attend(stream, plan_, work_, rows, layer);
-      decode_return(stream, plan_, work_, rows, layer);
-      if (many) decode_norm(stream, plan_, work_, rows, layer.mlp_norm);
-      decode_narrow(stream, plan_, work_, rows, layer);
-      decode_choose(stream, plan_, work_, rows, layer, work_.replayed + row, chosen);
-      decode_expert_up(stream, plan_, work_, rows, layer, chosen);
-      decode_expert_down(stream, plan_, work_, rows, layer, chosen);
+      if (many) run("decode_norm", decode_norm, layer.input_norm);
+      run("decode_project", decode_project, layer);
+      run("decode_convolve", decode_convolve, layer);
+      run("decode_attend", decode_attend, layer);
+      run("decode_return", decode_return, layer);
+      if (many) run("decode_norm", decode_norm, layer.mlp_norm);
+      run("decode_narrow", decode_narrow, layer);
+      run("decode_choose", decode_choose, layer, replayed, chosen);
+      run("decode_expert_up", decode_expert_up, layer, chosen);
+      run("decode_expert_down", decode_expert_down, layer, chosen);
     }
-    decode_norm(stream, plan_, work_, rows, plan_.final_norm);
-    decode_head(stream, plan_, work_, rows);
+    run("decode_norm", decode_norm, plan_.final_norm);
+    run("decode_head", decode_head);
   }
 
   DecodePlan plan_;
