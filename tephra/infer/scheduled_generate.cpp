@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tephra/base/clock.h"
+#include "tephra/base/parallel.h"
 #include "tephra/base/signals.h"
 #include "tephra/infer/scheduler.h"
 

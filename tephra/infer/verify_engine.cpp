@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tephra/autograd/tape.h"
+#include "tephra/base/parallel.h"
 #include "tephra/core/rng.h"
 #include "tephra/core/trace.h"
 #include "tephra/infer/paged_state.h"
