@@ -105,6 +105,15 @@ __device__ inline Bits128 load_once(const void* from) {
 #endif
 }
 
+// What another block of the same kernel has written: read past the nearest cache.
+__device__ inline float load_fresh(const float* from) {
+#if defined(__CUDA_ARCH__)
+  return __ldcg(from);
+#else
+  return *static_cast<const volatile float*>(from);
+#endif
+}
+
 // c += a b over sixteen terms: a is 16 x 16, b 16 x 8, both bf16, held by 32 neighbouring threads.
 // With g = lane / 4 and t = lane % 4 a thread has terms 2t, 2t + 1 (a[0], a[1], b[0]) and 2t + 8,
 // 2t + 9 (a[2], a[3], b[1]) of rows g (a[0], a[2]) and g + 8 (a[1], a[3]) of a and of column g of

@@ -16,6 +16,10 @@ inline constexpr int kSkinnyTokens = 16, kSkinnyRows = 8;
 // Columns that a wave multiplies at once, and columns of the matrix for each such step.
 inline constexpr int kSkinnyStep = 32, kSkinnyColumns = kSkinnyWaves * kSkinnyStep;
 
+// Blocks that should find room on a multiprocessor at once, so that some read while others add up;
+// `held` is what a thread holds of the matrix, in sixteen bytes.
+constexpr int skinny_blocks(int held) { return held <= 8 ? 3 : 2; }
+
 // A thread's place: it has eight columns of row `row` of the matrix, and of tokens `row` and
 // `row` + 8.
 struct SkinnyLane {

@@ -171,6 +171,16 @@ struct ExpertRows {
 __device__ void find_expert_rows(const volatile int32_t* chosen, int rows, int experts, int index,
                                  ExpertRows& shared) {
   const int i = static_cast<int>(threadIdx.x);
+  if (rows == 1) {  // nothing to look for: no time is lost before the matrix is asked for
+    if (i == 0) {
+      shared.chosen[0] = chosen[0];
+      shared.row[0] = 0;
+      shared.expert = shared.chosen[0] < experts ? shared.chosen[0] : -1;
+      shared.count = shared.expert < 0 ? 0 : 1;
+    }
+    __syncthreads();
+    return;
+  }
   if (i == 0) shared.present = 0;
   __syncthreads();
   if (i < rows) {
@@ -208,7 +218,7 @@ __device__ float decode_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 // Blocks: eight columns of the activations, distinct experts. A block has the gate's rows for them
 // and the other's.
 template <int kSteps>
-__global__ void __launch_bounds__(gpu::kSkinnyThreads)
+__global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(2 * kSteps))
     decode_experts_up(const bf16* matrices, const int32_t* chosen, DecodeInput input, int rows,
                       int experts, int width, bf16* activated) {
   using Weights = gpu::SkinnyWeights<2, kSteps>;
@@ -251,7 +261,7 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
 // matrix is fetched while the kernel ahead runs. The first expert's blocks also merge the rows that
 // skipped.
 template <int kTiles, int kSteps>
-__global__ void __launch_bounds__(gpu::kSkinnyThreads)
+__global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles* kSteps))
     decode_experts_down(const bf16* matrices, const int32_t* chosen, const float* chosen_weight,
                         const bf16* activated, int rows, int experts, DecodeMerged merged) {
   using Weights = gpu::SkinnyWeights<kTiles, kSteps>;

@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
 // --- attention
 // --------------------------------------------------------------------------------------
 
-constexpr int kChunkKeys = 128;  // that are scored before they are weighed
+constexpr int kChunkKeys = 64;  // that are scored before they are weighed
 constexpr int kKeyLanes = kHeadDim / gpu::kWide, kKeyGroups = gpu::kThreads / kKeyLanes;
 static_assert(kKeyLanes == 16 && kKeyGroups == 16);
 
@@ -322,16 +322,20 @@ constexpr int kPartWidth = kHeadDim + 2;  // of a head: weighed values, largest 
 // Puts a row's parts together, in order. They were written by other blocks of this kernel, so they
 // are read past the nearest cache.
 template <int kGroup>
-__device__ void decode_combine(const volatile float* parts, int count, bf16* out) {
+__device__ void decode_combine(const float* parts, int count, bf16* out) {
   for (int i = static_cast<int>(threadIdx.x); i < kGroup * kHeadDim; i += gpu::kThreads) {
-    const volatile float* own = parts + i / kHeadDim * kPartWidth;
+    const float* own = parts + i / kHeadDim * kPartWidth;
     const int column = i % kHeadDim, step = kGroup * kPartWidth;
     float largest = -INFINITY, sum = 0, total = 0;
-    for (int p = 0; p < count; ++p) largest = fmaxf(largest, own[p * step + kHeadDim]);
+#pragma unroll 8
     for (int p = 0; p < count; ++p) {
-      const float keep = expf(own[p * step + kHeadDim] - largest);
-      sum = fmaf(own[p * step + column], keep, sum);
-      total = fmaf(own[p * step + kHeadDim + 1], keep, total);
+      largest = fmaxf(largest, gpu::load_fresh(own + p * step + kHeadDim));
+    }
+#pragma unroll 8
+    for (int p = 0; p < count; ++p) {
+      const float keep = expf(gpu::load_fresh(own + p * step + kHeadDim) - largest);
+      sum = fmaf(gpu::load_fresh(own + p * step + column), keep, sum);
+      total = fmaf(gpu::load_fresh(own + p * step + kHeadDim + 1), keep, total);
     }
     out[i] = bf16(sum / total);
   }

@@ -84,7 +84,7 @@ struct DecodeAverage {
 };
 
 template <int kTiles, int kSteps, class Result>
-__global__ void __launch_bounds__(gpu::kSkinnyThreads)
+__global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles* kSteps))
     decode_product(const bf16* matrix, DecodeInput input, int rows, Result result) {
   using Weights = gpu::SkinnyWeights<kTiles, kSteps>;
   extern __shared__ gpu::Bits128 decode_shared[];
@@ -253,7 +253,7 @@ void decode_narrow(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w
 
 void decode_head(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {
   const int64_t vocabulary = p.sizes.vocabulary;
-  multiply_rows<2>(stream, p.head, vocabulary, p.sizes.hidden, {w.normed, nullptr, nullptr, 0},
+  multiply_by_rows(stream, p.head, vocabulary, p.sizes.hidden, {w.normed, nullptr, nullptr, 0},
                    rows, DecodeStoreLogits{w.logits, vocabulary});
   stream.launch_early(decode_best_pieces,
                       {.blocks = kDecodeBestPieces, .blocks_y = rows, .threads = gpu::kThreads}, w,
