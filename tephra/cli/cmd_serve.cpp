@@ -25,7 +25,7 @@ struct Options {
   int64_t sequences = 64;
   int64_t queue = 256;
   int64_t connections = 512;
-  int64_t prefill_tokens = 512;
+  int64_t prefill_tokens = 0;
   std::string max_body = "16MiB";
   int64_t request_timeout = 600;
   int64_t drain_timeout = 30;
@@ -55,8 +55,9 @@ void describe(Flags& flags, Options& o) {
       .range(1, 20000);
   flags
       .add("--prefill-tokens", o.prefill_tokens,
-           "tokens of prompts that are read between two tokens of the answers")
-      .range(1, 1e6);
+           "tokens of prompts that are read between two tokens of the answers; 0: 512, on a GPU "
+           "2048")
+      .range(0, 1e6);
   flags.add("--max-body SIZE", o.max_body, "largest request");
   flags.add("--request-timeout", o.request_timeout, "seconds that a request may take")
       .range(1, 1e6);

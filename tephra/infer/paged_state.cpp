@@ -23,6 +23,12 @@ void copy_part(const Tensor& to, int64_t to_count, int64_t to_index, const Tenso
   copy_into(part_of(to, to_count, to_index), part_of(from, from_count, from_index));
 }
 
+int64_t most_state_rows(const StateSpec& spec) {
+  int64_t rows = 1;
+  for (const LayerStateSpec& l : spec.layers) rows = std::max(rows, l.conv_rows);
+  return rows;
+}
+
 // The slots' rows of `from`, one after another, or back: one kernel for all sequences.
 Tensor gathered(const Tensor& from, const Tensor& slot_N) {
   Tensor to({slot_N.numel(), from.dim(1), from.dim(2)}, from.dtype(), from.device());
@@ -204,6 +210,35 @@ void PagedState::scatter(const Tensor& slot_N, const Decoding& decoding) const {
   }
 }
 
+// Asks for the fixed state where a part fills a block and goes on: these blocks.
+std::vector<int32_t> PagedState::keep_at_block_ends(std::span<const Part> parts,
+                                                    Decoding& decoding) const {
+  std::vector<int32_t> blocks, rows;
+  int64_t row = 0;
+  for (const Part& p : parts) {
+    const auto count = static_cast<int64_t>(p.tokens.size());
+    const int64_t first = (p.past / block_tokens_ + 1) * block_tokens_;
+    for (int64_t end = first; end < p.past + count; end += block_tokens_) {
+      if (end - p.past < most_state_rows(spec_)) continue;  // some of it came before the part
+      blocks.push_back(p.blocks[static_cast<size_t>(end / block_tokens_ - 1)]);
+      rows.push_back(static_cast<int32_t>(row + end - p.past - 1));
+    }
+    row += count;
+  }
+  if (!rows.empty()) decoding.kept_rows = from_values({std::ssize(rows)}, rows);
+  return blocks;
+}
+
+void PagedState::save_kept(const std::vector<int32_t>& blocks, const Decoding& decoding) const {
+  if (blocks.empty()) return;
+  const Tensor block_N = to_device(from_values({std::ssize(blocks)}, blocks), device_);
+  for (size_t i = 0; i < saved_.size(); ++i) {
+    const LayerState& from = decoding.layers[i];
+    if (from.conv_kept) put_back(saved_[i].conv, from.conv_kept, block_N);
+    if (from.value_kept) put_back(saved_[i].value, from.value_kept, block_N);
+  }
+}
+
 Tensor PagedState::forward(std::span<const Part> parts, int64_t least_rows) {
   const NoGrad no_grad;
   std::vector<Part> all(parts.begin(), parts.end());
@@ -227,7 +262,9 @@ Tensor PagedState::forward(std::span<const Part> parts, int64_t least_rows) {
     decoding.ranges.push_back(same ? decoding.ranges.back()
                                    : to_device(windowed(laid, spec_.layers[i].window), device_));
   }
+  const std::vector<int32_t> filled = keep_at_block_ends(parts, decoding);
   const Tensor h = model_.forward(laid.ids_N, laid.segments, &decoding);
+  save_kept(filled, decoding);
   const auto own = static_cast<int64_t>(parts.size());  // the filler is forgotten
   scatter(slot_N.view({slot_N.numel(), 1}).slice_rows(0, own).view({own}), decoding);
   return h;

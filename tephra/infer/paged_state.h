@@ -29,9 +29,10 @@ class PagedState {
     std::span<const int32_t> tokens;  // new ones
   };
 
-  // Runs the model over all parts at once: final hidden states, part after part. At least
-  // `least_rows` rows are computed, by a filler that is forgotten; what comes back has its rows,
-  // too, at the end.
+  // Runs the model over all parts at once, and saves the fixed state for each block that a part
+  // that begins at or before its first row fills and goes beyond: final hidden states, part after
+  // part. At least `least_rows` rows are computed, by a filler that is forgotten; what comes back
+  // has its rows, too, at the end.
   Tensor forward(std::span<const Part> parts, int64_t least_rows);
 
   // Whether the model has kernels of its own for parts of one token each.
@@ -58,6 +59,8 @@ class PagedState {
   // Fixed state of the sequences in these slots.
   void gather(const Tensor& slot_N, Decoding& decoding) const;
   void scatter(const Tensor& slot_N, const Decoding& decoding) const;
+  std::vector<int32_t> keep_at_block_ends(std::span<const Part> parts, Decoding& decoding) const;
+  void save_kept(const std::vector<int32_t>& blocks, const Decoding& decoding) const;
   void make_step(int64_t slots, int64_t blocks);
   void tell_table(int64_t slot, std::span<const int32_t> blocks);
 

@@ -19,6 +19,7 @@ constexpr int64_t kLogitRows = Scheduler::kLogitRows;
 bool on_gpu(Model& model) { return model.parameters().device().kind == Device::Kind::gpu; }
 
 EngineOptions completed(Model& model, EngineOptions o) {
+  if (o.prefill_tokens == 0) o.prefill_tokens = on_gpu(model) ? 2048 : 512;
   require(o.sequences >= 1 && o.prefill_tokens >= 1 && o.kv_memory >= 1,
           "engine: expected at least one sequence, one prompt token a step and one byte of KV "
           "memory, got {}, {} and {}",
@@ -242,8 +243,7 @@ void Scheduler::prefill_pass() {
   int64_t total = 0;
   for (Place p = running_.begin(); p != running_.end(); ++p) {
     if (!p->reads_prompt()) continue;
-    const int64_t next_cut = (p->fed / options_.block_tokens + 1) * options_.block_tokens;
-    const int64_t end = std::min(p->prompt_size(), next_cut);
+    const int64_t end = std::min(p->prompt_size(), next_cut(*p, options_.prefill_tokens - total));
     if (total > 0 && total + end - p->fed > options_.prefill_tokens) break;
     const auto& prompt = p->request.prompt;
     places.push_back(p);
@@ -258,7 +258,7 @@ void Scheduler::prefill_pass() {
   for (size_t i = 0; i < places.size(); ++i) {
     Sequence& s = *places[i];
     const auto count = static_cast<int64_t>(tokens[i].size());
-    remember_block(s);
+    remember_blocks(s, s.fed - count);
     if (s.request.prompt_logprobs) tell_prompt_logprobs(s, h_NH, row, count);
     row += count;
     if (!s.reads_prompt() && s.said.empty()) heard.push_back({places[i], row - 1});
@@ -266,16 +266,25 @@ void Scheduler::prefill_pass() {
   choose(h_NH, heard, logit_rows_);
 }
 
-// A block that a chunk has just filled, with the fixed state at its end.
-void Scheduler::remember_block(Sequence& s) {
+// Where a chunk ends, behind at most `room` tokens: at the end of its first block or, on a GPU, of
+// as many as there is room for. Its rows have the same bits either way, but a CPU gains nothing.
+int64_t Scheduler::next_cut(const Sequence& s, int64_t room) const {
+  const int64_t each = options_.block_tokens, first = (s.fed / each + 1) * each;
+  return on_gpu(model_) ? std::max(first, (s.fed + room) / each * each) : first;
+}
+
+// Blocks that a chunk from `begin` on has just filled, with the fixed state at their ends.
+void Scheduler::remember_blocks(Sequence& s, int64_t begin) {
+  if (!options_.prefix_cache) return;
   const int64_t each = options_.block_tokens;
-  if (!options_.prefix_cache || s.fed % each != 0) return;
-  const auto index = static_cast<size_t>(s.fed / each - 1);
-  state_.save(s.slot, s.blocks[index]);
-  const auto before = index > 0 ? std::optional(s.blocks[index - 1]) : std::nullopt;
-  pool_.remember(s.blocks[index], before,
-                 std::span(s.request.prompt)
-                     .subspan(index * static_cast<size_t>(each), static_cast<size_t>(each)));
+  if (s.fed % each == 0) state_.save(s.slot, s.blocks[static_cast<size_t>(s.fed / each - 1)]);
+  for (int64_t i = begin / each; i < s.fed / each; ++i) {
+    const auto index = static_cast<size_t>(i);
+    const auto before = index > 0 ? std::optional(s.blocks[index - 1]) : std::nullopt;
+    pool_.remember(s.blocks[index], before,
+                   std::span(s.request.prompt)
+                       .subspan(index * static_cast<size_t>(each), static_cast<size_t>(each)));
+  }
 }
 
 void Scheduler::decode_pass() {

@@ -66,7 +66,8 @@ class Scheduler {
   void decode_pass();
   bool grow(Place p);  // a block for its next token; false: it was put aside itself
   void preempt(Place p);
-  void remember_block(Sequence& s);
+  int64_t next_cut(const Sequence& s, int64_t room) const;
+  void remember_blocks(Sequence& s, int64_t begin);
   void decode(std::span<const Place> places);
   void decode_steps(std::span<const Place> places);  // by the model's own kernels
   // At least `least_rows` rows are computed, so that the class of kernels is known.

@@ -33,6 +33,7 @@ inline constexpr bool kHasCudaLibraries = false;
 inline constexpr Result kNotCompiledForDevice = hipErrorNoBinaryForGpu;
 // Whether a kernel can start before the one ahead of it has ended.
 inline bool can_start_early(int) { return false; }
+inline constexpr auto kMostShared = hipDeviceAttributeMaxSharedMemoryPerBlock;
 
 // Lanes that run together; a power of two.
 __device__ inline int wave_size() { return warpSize; }
@@ -62,6 +63,7 @@ using Properties = cudaDeviceProp;
 inline constexpr const char* kBackend = "CUDA";
 inline constexpr bool kHasCudaLibraries = true;
 inline constexpr Result kNotCompiledForDevice = cudaErrorNoKernelImageForDevice;
+inline constexpr auto kMostShared = cudaDevAttrMaxSharedMemoryPerBlockOptin;
 inline bool can_start_early(int device) {
   int major = 0;
   return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
@@ -155,6 +157,14 @@ inline constexpr Result kSuccess = TEPHRA_GPU_API(Success);
 inline void check(Result result, const char* what) {
   if (result != kSuccess) [[unlikely]]
     fail(result, what);
+}
+
+// Bytes of shared memory that a block of this device can ask for.
+inline int64_t most_shared_bytes(Device device) {
+  int bytes = 0;
+  check(TEPHRA_GPU_API(DeviceGetAttribute)(&bytes, kMostShared, device.index),
+        "asking for the size of shared memory");
+  return bytes;
 }
 
 struct Grid {

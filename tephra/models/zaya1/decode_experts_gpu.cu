@@ -305,6 +305,10 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles
 
 }  // namespace
 
+bool decode_takes_device(Device device) {
+  return gpu::most_shared_bytes(device) >= int64_t{sizeof(RouterShared)};
+}
+
 void decode_choose(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                    const DecodeLayer& l, const int32_t* replayed, int32_t* chosen) {
   stream.allow_shared(decode_router, sizeof(RouterShared));

@@ -126,7 +126,9 @@ std::unique_ptr<DecodeStep> Zaya1::decode_step(const DecodeMemory& memory) {
   constexpr size_t kMostThetas = 4;
   const bool here = store_.device().kind == Device::Kind::gpu && store_.dtype() == DType::bf16 &&
                     !embedding_.is_packed() && !head_weight_.is_packed();
-  if (!here || !has_decode_kernels(config_, memory)) return nullptr;
+  if (!here || !has_decode_kernels(config_, memory) || !decode_takes_device(store_.device())) {
+    return nullptr;
+  }
   const PlanMaker model(store_, "model.");
   DecodePlan plan{.device = store_.device(),
                   .sizes = decode_sizes(config_, tokens_, memory),
