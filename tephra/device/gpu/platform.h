@@ -227,6 +227,7 @@ class Stream {
   }
 
   void synchronize() const;
+  bool synchronous() const { return synchronous_; }
 
   // Around the kernels of one op, see begin_op.
   void begin(const char* name);

@@ -6,8 +6,7 @@
 namespace tephra::zaya1 {
 namespace {
 
-// --- the router's network
-// ---------------------------------------------------------------------------
+// --- the router's network ---
 
 constexpr int kRouterThreads = 512, kRouterWaves = kRouterThreads / 32;
 constexpr int kRouterSteps = kDecodeRouter / gpu::kSkinnyStep;
@@ -154,8 +153,7 @@ __global__ void __launch_bounds__(kRouterThreads)
   chosen[begin + threadIdx.x] = best;
 }
 
-// --- the experts
-// --------------------------------------------------------------------------------------
+// --- the experts ---
 
 // The expert of a block and the rows that chose it, in order.
 struct ExpertRows {
@@ -225,6 +223,7 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(2 * kS
   extern __shared__ gpu::Bits128 decode_shared[];
   __shared__ gpu::SkinnySums<2> sums;
   __shared__ ExpertRows own;
+  DecodeRowsReader reader(input, Weights::kDepth, decode_shared);
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
   find_expert_rows(chosen, rows, experts, static_cast<int>(blockIdx.y), own);
@@ -233,8 +232,7 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(2 * kS
   const bf16* matrix = matrices + int64_t{own.expert} * 2 * width * Weights::kDepth;
   Weights weights;
   weights.fetch([&](int i) { return matrix + (int64_t{i} * width + first) * Weights::kDepth; });
-  const DecodeRowsReader reader(input, rows, Weights::kDepth,
-                                reinterpret_cast<bf16*>(decode_shared));
+  reader.ready(rows);
   for (int begin = 0; begin < own.count; begin += gpu::kSkinnyTokens) {
     if (begin > 0) __syncthreads();
     gpu::multiply_tokens(
@@ -275,15 +273,22 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles
     const bf16* matrix = matrices + (int64_t{own.expert} * merged.width + first) * Weights::kDepth;
     weights.fetch([&](int i) { return matrix + int64_t{i} * gpu::kSkinnyRows * Weights::kDepth; });
   }
+  const int token = static_cast<int>(threadIdx.x) / kWidth;
+  const int c = static_cast<int>(threadIdx.x) % kWidth;
+  const DecodeMerged::Column column = merged.column(first + c);
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
   if (blockIdx.y == 0) {
-    for (int i = static_cast<int>(threadIdx.x); i < rows * kWidth; i += gpu::kSkinnyThreads) {
-      if (own.chosen[i / kWidth] >= experts) merged(i / kWidth, first + i % kWidth, bf16(0.0f));
+    for (int row = token; row < rows; row += gpu::kSkinnyThreads / kWidth) {
+      if (own.chosen[row] >= experts) column.write(row, column.before(row), bf16(0.0f));
     }
   }
   for (int begin = 0; begin < own.count; begin += gpu::kSkinnyTokens) {
     if (begin > 0) __syncthreads();
+    const bool mine = token < gpu::kSkinnyTokens && begin + token < own.count;
+    const int row = mine ? own.row[begin + token] : 0;
+    const float before = mine ? column.before(row) : 0.0f;
+    const float weight = mine ? chosen_weight[row] : 0.0f;
     gpu::multiply_tokens(
         weights,
         [&](int i) -> const bf16* {
@@ -292,14 +297,7 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles
         },
         sums);
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < gpu::kSkinnyTokens * kWidth;
-         i += gpu::kSkinnyThreads) {
-      const int token = i / kWidth, c = i % kWidth;
-      if (begin + token >= own.count) continue;
-      const int row = own.row[begin + token];
-      const bf16 y = bf16(sums.total(token, c));
-      merged(row, first + c, bf16(float(y) * chosen_weight[row]));
-    }
+    if (mine) column.write(row, before, bf16(float(bf16(sums.total(token, c))) * weight));
   }
 }
 
@@ -323,8 +321,8 @@ void decode_choose(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w
 void decode_expert_up(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                       const DecodeLayer& l, const int32_t* chosen) {
   const bool few = rows <= kDecodeNormedRows;
-  const DecodeInput input{few ? nullptr : w.normed, few ? w.stream : nullptr, l.mlp_norm,
-                          p.sizes.eps};
+  const DecodeInput input = few ? DecodeInput{nullptr, w.stream, l.mlp_norm, p.sizes.eps}
+                                : DecodeInput{w.normed, nullptr, nullptr, 0};
   const int64_t shared = decode_shared_bytes(input, p.sizes.hidden);
   visit_depth(p.sizes.hidden, [&]<int kSteps>() {
     const auto kernel = decode_experts_up<kSteps>;

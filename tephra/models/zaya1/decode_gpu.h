@@ -10,42 +10,87 @@
 namespace tephra::zaya1 {
 
 // stream = (x + hidden_bias) * hidden_scale + (stream + residual_bias) * residual_scale, as
-// merge_norm does, of one element.
+// merge_norm does, of one element. A column's part of the vectors is read ahead.
 struct DecodeMerged {
   DecodeMerge scale;
   float* stream;
   int width;
 
-  __device__ void operator()(int64_t row, int column, bf16 x) const {
-    float* at = stream + row * width + column;
-    *at = (float(x) + float(scale.hidden_bias[column])) * float(scale.hidden_scale[column]) +
-          (*at + float(scale.residual_bias[column])) * float(scale.residual_scale[column]);
+  struct Column {
+    float hidden_scale, hidden_bias, residual_scale, residual_bias;
+    float* stream;
+    int width;
+
+    __device__ float before(int64_t row) const { return stream[row * width]; }
+    __device__ void write(int64_t row, float before, bf16 x) const {
+      stream[row * width] =
+          (float(x) + hidden_bias) * hidden_scale + (before + residual_bias) * residual_scale;
+    }
+  };
+  __device__ Column column(int c) const {
+    return {float(scale.hidden_scale[c]),
+            float(scale.hidden_bias[c]),
+            float(scale.residual_scale[c]),
+            float(scale.residual_bias[c]),
+            stream + c,
+            width};
   }
 };
 
-// A row of the stream, normed, by a block of gpu::kThreads: the sums of ops/merge_norm_gpu.cu.
-__device__ inline void decode_norm_row(const float* stream, const bf16* weight, int width,
-                                       float eps, bf16* out) {
-  constexpr int W = gpu::kWide;
-  float sum = 0;
-  for (int c = static_cast<int>(threadIdx.x) * W; c < width; c += gpu::kThreads * W) {
-    const auto m = gpu::load<W>(stream + c);
+// Norms rows of up to kThreads * kWide columns: a thread has eight of each row, the sums are those
+// of ops/merge_norm_gpu.cu. The norm's weights are read ahead.
+class DecodeNormer {
+ public:
+  __device__ DecodeNormer(const bf16* norm, int width) : width_(width) {
+    if (norm && column() < width) weight_ = gpu::load<gpu::kWide>(norm + column());
+  }
+
+  // By a whole block of kThreads.
+  __device__ void norm(const float* stream, int count, float eps, bf16* out, int out_stride) const {
+    constexpr int W = gpu::kWide, kAtOnce = 4, kWaves = gpu::kThreads / 32;
+    __shared__ float parts[kAtOnce][kWaves];
+    for (int begin = 0; begin < count; begin += kAtOnce) {
+      gpu::Floats<W> m[kAtOnce];
 #pragma unroll
-    for (int i = 0; i < W; ++i) sum += m[i] * m[i];
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (begin + i < count && column() < width_) {
+          m[i] = gpu::load<W>(stream + int64_t{begin + i} * width_ + column());
+        }
+      }
+      if (begin > 0) __syncthreads();  // the parts have been read
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        float sum = 0;
+#pragma unroll
+        for (int k = 0; k < W; ++k) sum += m[i][k] * m[i][k];
+        sum = gpu::lanes_sum(sum, 32);
+        if (threadIdx.x % 32 == 0) parts[i][threadIdx.x / 32] = sum;
+      }
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (begin + i >= count || column() >= width_) continue;
+        float sum = parts[i][0];
+        for (int w = 1; w < kWaves; ++w) sum += parts[i][w];
+        const float s = 1.0f / sqrtf(sum / static_cast<float>(width_) + eps);
+        gpu::store(out + (begin + i) * out_stride + column(),
+                   gpu::Floats<W>::of([&](int k) { return m[i][k] * s * weight_[k]; }));
+      }
+    }
   }
-  const float s = 1.0f / sqrtf(gpu::block_sum(sum) / static_cast<float>(width) + eps);
-  for (int c = static_cast<int>(threadIdx.x) * W; c < width; c += gpu::kThreads * W) {
-    const auto m = gpu::load<W>(stream + c);
-    const auto w = gpu::load<W>(weight + c);
-    gpu::store(out + c, gpu::Floats<W>::of([&](int i) { return m[i] * s * w[i]; }));
-  }
-}
+
+ private:
+  __device__ static int column() { return static_cast<int>(threadIdx.x) * gpu::kWide; }
+
+  int width_;
+  gpu::Floats<gpu::kWide> weight_;
+};
 
 // Where a product's inputs come from: rows in memory or, for few rows, the stream that it norms.
 struct DecodeInput {
   const bf16* rows;
   const float* stream;  // null: `rows` it is
-  const bf16* norm;
+  const bf16* norm;     // null without a stream
   float eps;
 };
 
@@ -53,24 +98,31 @@ struct DecodeInput {
 // different banks.
 __host__ __device__ constexpr int decode_shared_stride(int width) { return width + 32; }
 
-// For the rows of `input`, ready to be multiplied. All threads take part; `shared` has room for
-// kDecodeNormedRows.
-struct DecodeRowsReader {
-  const bf16* rows;
-  int64_t stride;
+// The rows of `input`, ready to be multiplied when all threads have called ready(), which waits for
+// nothing but the stream. `shared` has room for kDecodeNormedRows.
+class DecodeRowsReader {
+ public:
+  __device__ DecodeRowsReader(const DecodeInput& input, int width, gpu::Bits128* shared)
+      : input_(input),
+        normer_(input.norm, width),
+        width_(width),
+        shared_(reinterpret_cast<bf16*>(shared)) {}
 
-  __device__ DecodeRowsReader(const DecodeInput& input, int count, int width, bf16* shared)
-      : rows(input.rows), stride(width) {
-    if (!input.stream) return;
-    rows = shared;
-    stride = decode_shared_stride(width);
-    for (int r = 0; r < count; ++r) {
-      decode_norm_row(input.stream + int64_t{r} * width, input.norm, width, input.eps,
-                      shared + r * stride);
-    }
+  __device__ void ready(int count) {
+    if (!input_.stream) return;
+    normer_.norm(input_.stream, count, input_.eps, shared_, decode_shared_stride(width_));
     __syncthreads();
   }
-  __device__ const bf16* operator[](int64_t row) const { return rows + row * stride; }
+  __device__ const bf16* operator[](int64_t row) const {
+    return input_.stream ? shared_ + row * decode_shared_stride(width_)
+                         : input_.rows + row * width_;
+  }
+
+ private:
+  DecodeInput input_;
+  DecodeNormer normer_;
+  int width_;
+  bf16* shared_;
 };
 
 // Bytes of shared memory that a reader needs.

@@ -11,8 +11,7 @@ constexpr int kHeadDim = kDecodeHeadDim;
 constexpr int kTapsWidth = 2 * kHeadDim;  // what an output of the second convolution sees
 constexpr float kDecodeLengthEps = 1.1920929e-7f;
 
-// --- convolutions
-// -----------------------------------------------------------------------------------
+// --- convolutions ---
 
 // Eight channels of the first convolution at the token before and at this one, as the second reads
 // them: in turn.
@@ -43,6 +42,9 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
   const int head = first / kHeadDim * kHeadDim;
   gpu::SkinnyWeights<1, 1> weights;
   weights.fetch([&](int) { return l.conv1 + int64_t{first} * kTapsWidth; });
+  const int own_token = static_cast<int>(threadIdx.x) / gpu::kSkinnyRows;
+  const int own = static_cast<int>(threadIdx.x) % gpu::kSkinnyRows;
+  const float bias = float(l.conv1_bias[first + own]);
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
   for (int begin = 0; begin < rows; begin += gpu::kSkinnyTokens) {
@@ -58,18 +60,15 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
         weights, [&](int i) -> const bf16* { return i < count ? taps + i * kStride : nullptr; },
         sums);
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < count * gpu::kSkinnyRows;
-         i += gpu::kSkinnyThreads) {
-      const int token = i / gpu::kSkinnyRows, c = first + i % gpu::kSkinnyRows;
-      const float value = sums.total(token, i % gpu::kSkinnyRows) + float(l.conv1_bias[c]);
-      w.convolved[int64_t{begin + token} * channels + c] = bf16(value);
+    if (own_token < count) {
+      w.convolved[int64_t{begin + own_token} * channels + first + own] =
+          bf16(sums.total(own_token, own) + bias);
     }
     __syncthreads();
   }
 }
 
-// --- attention
-// --------------------------------------------------------------------------------------
+// --- attention ---
 
 constexpr int kChunkKeys = 64;  // that are scored before they are weighed
 constexpr int kKeyLanes = kHeadDim / gpu::kWide, kKeyGroups = gpu::kThreads / kKeyLanes;

@@ -92,7 +92,7 @@ bool decode_takes_device(Device device);
 
 std::unique_ptr<DecodeStep> make_decode_step(DecodePlan plan);
 
-// --- the phases; `rows` of them ------------------------------------------------------------------
+// --- the phases; `rows` of them ---
 
 // Embeds the tokens and lets the stream begin with them; sines and cosines of the positions.
 void decode_enter(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows);

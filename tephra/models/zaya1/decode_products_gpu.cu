@@ -38,48 +38,77 @@ __global__ void decode_enter_rows(DecodeWork w, const bf16* embedding, const bf1
 
 __global__ void decode_norm_rows(const float* stream, const bf16* weight, int width, float eps,
                                  bf16* normed) {
+  const DecodeNormer normer(weight, width);
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
   const int64_t r = blockIdx.x;
-  decode_norm_row(stream + r * width, weight, width, eps, normed + r * width);
+  normer.norm(stream + r * width, 1, eps, normed + r * width, width);
 }
 
-// What becomes of a product: one element at a time.
+// What becomes of a product: its column is made ready ahead, what was there before is read while
+// the product is formed.
 struct DecodeStore {
   bf16* out;
   int width;
 
-  __device__ void operator()(int64_t row, int64_t column, float value) const {
-    out[row * width + column] = bf16(value);
-  }
+  struct Column {
+    bf16* out;
+    int width;
+
+    __device__ float before(int64_t) const { return 0; }
+    __device__ void write(int64_t row, float, float value) const { out[row * width] = bf16(value); }
+  };
+  __device__ Column column(int64_t c) const { return {out + c, width}; }
 };
 
 struct DecodeStoreLogits {
   float* out;
   int64_t width;
 
-  __device__ void operator()(int64_t row, int64_t column, float value) const {
-    out[row * width + column] = value;
-  }
+  struct Column {
+    float* out;
+    int64_t width;
+
+    __device__ float before(int64_t) const { return 0; }
+    __device__ void write(int64_t row, float, float value) const { out[row * width] = value; }
+  };
+  __device__ Column column(int64_t c) const { return {out + c, width}; }
 };
 
 struct DecodeMergeProduct {
   DecodeMerged merged;
 
-  __device__ void operator()(int64_t row, int64_t column, float value) const {
-    merged(row, static_cast<int>(column), bf16(value));
-  }
+  struct Column {
+    DecodeMerged::Column at;
+
+    __device__ float before(int64_t row) const { return at.before(row); }
+    __device__ void write(int64_t row, float before, float value) const {
+      at.write(row, before, bf16(value));
+    }
+  };
+  __device__ Column column(int64_t c) const { return {merged.column(static_cast<int>(c))}; }
 };
 
-// Depth averaging: what is there is the layer before's.
+// Depth averaging: what was there is the layer before's.
 struct DecodeAverage {
   const bf16 *bias, *scale;
   bf16* states;
 
-  __device__ void operator()(int64_t row, int64_t column, float value) const {
-    bf16* at = states + row * kDecodeRouter + column;
-    const bf16 own = bf16(value + float(bias[column]));
-    *at = scale ? bf16(fmaf(float(*at), float(scale[column]), float(own))) : own;
+  struct Column {
+    float bias, scale;
+    bool averages;
+    bf16* states;
+
+    __device__ float before(int64_t row) const {
+      return averages ? float(states[row * kDecodeRouter]) : 0.0f;
+    }
+    __device__ void write(int64_t row, float before, float value) const {
+      const bf16 own = bf16(value + bias);
+      states[row * kDecodeRouter] = averages ? bf16(fmaf(before, scale, float(own))) : own;
+    }
+  };
+  __device__ Column column(int64_t c) const {
+    return {float(bias[c]), scale ? float(scale[c]) : 0.0f, scale != nullptr, states + c};
   }
 };
 
@@ -87,27 +116,29 @@ template <int kTiles, int kSteps, class Result>
 __global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles* kSteps))
     decode_product(const bf16* matrix, DecodeInput input, int rows, Result result) {
   using Weights = gpu::SkinnyWeights<kTiles, kSteps>;
+  constexpr int kWidth = gpu::SkinnySums<kTiles>::kWidth;
+  static_assert(gpu::kSkinnyTokens * kWidth <= gpu::kSkinnyThreads, "a thread has one element");
   extern __shared__ gpu::Bits128 decode_shared[];
   __shared__ gpu::SkinnySums<kTiles> sums;
-  const int64_t first = int64_t{blockIdx.x} * kTiles * gpu::kSkinnyRows;
+  const int64_t first = int64_t{blockIdx.x} * kWidth;
   Weights weights;
   weights.fetch([&](int i) { return matrix + (first + i * gpu::kSkinnyRows) * Weights::kDepth; });
+  DecodeRowsReader reader(input, Weights::kDepth, decode_shared);
+  const int token = static_cast<int>(threadIdx.x) / kWidth;
+  const int own = static_cast<int>(threadIdx.x) % kWidth;
+  const auto column = result.column(first + own);
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
-  const DecodeRowsReader reader(input, rows, Weights::kDepth,
-                                reinterpret_cast<bf16*>(decode_shared));
+  reader.ready(rows);
   for (int begin = 0; begin < rows; begin += gpu::kSkinnyTokens) {
     if (begin > 0) __syncthreads();  // the sums have been read
+    const bool mine = token < gpu::kSkinnyTokens && begin + token < rows;
+    const float before = mine ? column.before(begin + token) : 0.0f;
     gpu::multiply_tokens(
         weights,
         [&](int i) -> const bf16* { return begin + i < rows ? reader[begin + i] : nullptr; }, sums);
     __syncthreads();
-    constexpr int kWidth = gpu::SkinnySums<kTiles>::kWidth;
-    for (int i = static_cast<int>(threadIdx.x); i < gpu::kSkinnyTokens * kWidth;
-         i += gpu::kSkinnyThreads) {
-      const int token = i / kWidth, row = i % kWidth;
-      if (begin + token < rows) result(begin + token, first + row, sums.total(token, row));
-    }
+    if (mine) column.write(begin + token, before, sums.total(token, own));
   }
 }
 
@@ -143,8 +174,7 @@ void multiply_by_rows(gpu::Stream& stream, const bf16* matrix, int64_t out, int 
   }
 }
 
-// --- the likeliest token
-// --------------------------------------------------------------------------
+// --- the likeliest token ---
 
 struct DecodeBest {
   float logit;

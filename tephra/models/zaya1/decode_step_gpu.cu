@@ -111,6 +111,7 @@ class GraphDecodeStep : public DecodeStep {
   void launch() {
     gpu::Stream& stream = gpu::stream(plan_.device);
     stream.enter();
+    if (stream.synchronous()) return phases(stream, graph_rows());  // a recording cannot wait
     gpu::Graph& graph = graphs_[graph_rows()];
     if (!graph.recorded()) {
       graph.begin(stream);
