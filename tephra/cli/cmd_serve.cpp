@@ -156,6 +156,9 @@ int run(const Options& o) {
   const auto max_body = static_cast<size_t>(bytes_of("--max-body", o.max_body));
   ApiOptions options = api_options(o);
   const Device device = device_for(o.model, o.device);
+  if (o.throughput && device.kind == Device::Kind::gpu) {
+    log_warning("--throughput: a GPU has one class of kernels for answers; it changes nothing");
+  }
   const auto model =
       load_model(o.model, {.dtype = dtype_for(o.dtype, device), .device = device, .mapped = true});
   Api api(*model, o.model, std::move(options));

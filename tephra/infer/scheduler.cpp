@@ -14,7 +14,6 @@ namespace tephra {
 namespace {
 
 constexpr int64_t kManyRows = cpu::kDecodeRows;  // the fewest of the kernels for many
-constexpr int64_t kLogitRows = Scheduler::kLogitRows;
 
 bool on_gpu(Model& model) { return model.parameters().device().kind == Device::Kind::gpu; }
 
