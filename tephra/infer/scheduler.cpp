@@ -327,7 +327,7 @@ void Scheduler::decode_steps(std::span<const Place> places) {
       const auto at = static_cast<size_t>(p->fed - p->prompt_size());
       parts.push_back({p->slot, p->blocks, p->fed, std::span(p->said).subspan(at, 1)});
     }
-    const DecodeStep* step = state_.decode(parts);
+    DecodeStep* step = state_.decode(parts);
     std::vector<Heard> heard;
     for (size_t i = 0; i < count; ++i) {
       ++some[i]->fed;

@@ -78,7 +78,8 @@ class Scheduler {
   void choose(const Tensor& h_NH, const std::vector<Heard>& heard, int64_t least_rows);
   // The tokens of some sequences, from their logits, a row each, on the host.
   void choose_from(const Tensor& logits, std::span<const Heard> heard);
-  void choose_from(const DecodeStep& step, std::span<const Heard> heard);
+  void choose_from(DecodeStep& step, std::span<const Heard> heard);
+  void choose_from_rows(const Tensor& logits, std::span<const Heard> heard);  // of the device
   EngineToken pick(Sequence& s, std::span<float> logits, std::span<const uint64_t> allowed) const;
   void take_token(Place p, const EngineToken& token);
   void finish(Place p, EndReason reason, const std::string& error = {});

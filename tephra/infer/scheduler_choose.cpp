@@ -2,6 +2,8 @@
 // The scheduler's second half: from hidden states to tokens.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "tephra/autograd/tape.h"
 #include "tephra/base/clock.h"
@@ -30,10 +32,18 @@ Tensor logits_of(const Model& model, const Tensor& h_NH, std::span<const int64_t
   return to_device(to_dtype(model.logits(some), DType::f32).slice_rows(0, count), kCpu);
 }
 
-// Whether the token is the likeliest and nothing else is asked.
-bool takes_likeliest(const EngineRequest& r) {
-  return r.sampling.temperature == 0 && !r.sampling.has_penalties() && r.sampling.bias.empty() &&
-         !r.filter && r.top_logprobs < 0 && r.max_new_tokens > 0;
+// Whether a token is asked for and nothing else: the logits as they are, and no word of them.
+bool takes_plain_logits(const EngineRequest& r) {
+  return !r.sampling.has_penalties() && r.sampling.bias.empty() && !r.filter &&
+         r.top_logprobs < 0 && r.max_new_tokens > 0;
+}
+
+// The largest float that is not above it.
+float not_above(double value) {
+  const auto rounded = static_cast<float>(value);
+  return double(rounded) <= value
+             ? rounded
+             : std::nextafter(rounded, -std::numeric_limits<float>::infinity());
 }
 
 }  // namespace
@@ -101,25 +111,49 @@ void Scheduler::choose_from(const Tensor& logits, std::span<const Heard> heard) 
   }
 }
 
-// Who takes the likeliest token needs eight bytes from the device; a row of logits comes for
-// others.
-void Scheduler::choose_from(const DecodeStep& step, std::span<const Heard> heard) {
+// Who takes the likeliest token needs eight bytes from the device; who draws, the tokens that could
+// be drawn; for the rest, and where these are too many, a row of logits comes.
+void Scheduler::choose_from(DecodeStep& step, std::span<const Heard> heard) {
   const std::vector<DecodeStep::Likeliest> likeliest = step.likeliest();
+  // Nothing is at least infinity.
+  std::vector<float> least(likeliest.size(), std::numeric_limits<float>::infinity());
+  bool draws = false;
+  for (const Heard& h : heard) {
+    const auto row = static_cast<size_t>(h.row);
+    const EngineRequest& r = h.sequence->request;
+    if (!takes_plain_logits(r) || r.sampling.temperature == 0) continue;
+    least[row] = not_above(least_drawn(r.sampling, double(likeliest[row].logit)));
+    draws = true;
+  }
+  std::vector<std::optional<std::vector<DecodeStep::Likeliest>>> candidates(likeliest.size());
+  if (draws) candidates = step.at_least(least);
+
   std::vector<Heard> others;
   for (const Heard& h : heard) {
-    const DecodeStep::Likeliest best = likeliest[static_cast<size_t>(h.row)];
-    if (!takes_likeliest(h.sequence->request)) {
+    const auto row = static_cast<size_t>(h.row);
+    Sequence& s = *h.sequence;
+    const EngineRequest& r = s.request;
+    const bool plain = takes_plain_logits(r), greedy = r.sampling.temperature == 0;
+    if (!plain || (!greedy && std::isfinite(likeliest[row].logit) && !candidates[row])) {
       others.push_back(h);
-    } else if (std::isfinite(best.logit)) {
-      take_token(h.sequence, {.id = best.token, .logprobs = {}});
-    } else {
+    } else if (!std::isfinite(likeliest[row].logit)) {
       finish(h.sequence, EndReason::failed, kLogitsNotFinite);
+    } else if (greedy) {
+      take_token(h.sequence, {.id = likeliest[row].token, .logprobs = {}});
+    } else {
+      std::vector<SampleCandidate> some;
+      for (const auto& [token, logit] : *candidates[row]) some.push_back({token, logit});
+      const auto position = static_cast<uint64_t>(s.known());
+      take_token(h.sequence,
+                 {.id = sample_among(some, r.sampling, r.stream, position), .logprobs = {}});
     }
   }
-  for (size_t i = 0; i < others.size(); i += kLogitRows) {
-    const auto some =
-        std::span<const Heard>(others).subspan(i, std::min<size_t>(kLogitRows, others.size() - i));
-    const Tensor all = step.logits();
+  choose_from_rows(step.logits(), others);
+}
+
+void Scheduler::choose_from_rows(const Tensor& all, std::span<const Heard> heard) {
+  for (size_t i = 0; i < heard.size(); i += kLogitRows) {
+    const auto some = heard.subspan(i, std::min<size_t>(kLogitRows, heard.size() - i));
     const Tensor logits({std::ssize(some), all.cols()}, DType::f32);
     for (int64_t r = 0; r < logits.rows(); ++r) {
       const int64_t from = some[static_cast<size_t>(r)].row;

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "tephra/autograd/tape.h"
 #include "tephra/base/parallel.h"
@@ -218,6 +219,20 @@ TEST_F(DecodeStepGpu, GoesOnByItself) {
       const float* row = logits.row<float>(int64_t(r));
       EXPECT_EQ(likeliest[r].token, std::max_element(row, row + 512) - row);
       tokens[r] = likeliest[r].token;
+    }
+    const std::vector<float> least{likeliest[0].logit, INFINITY, likeliest[2].logit - 1.0f};
+    const auto found = told.step->at_least(least);
+    for (size_t r = 0; r < 3; ++r) {
+      std::set<int32_t> want, got;
+      const float* row = logits.row<float>(int64_t(r));
+      for (int32_t t = 0; t < 512; ++t) {
+        if (row[t] >= least[r]) want.insert(t);
+      }
+      for (const auto& [token, logit] : found[r].value()) {
+        got.insert(token);
+        EXPECT_EQ(logit, row[token]);
+      }
+      EXPECT_EQ(got, want) << "row " << r;
     }
     itself.step->run_on();
   }

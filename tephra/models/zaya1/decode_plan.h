@@ -125,6 +125,15 @@ void decode_expert_down(gpu::Stream& stream, const DecodePlan& plan, const Decod
                         int rows, const DecodeLayer& layer, const int32_t* chosen);
 // logits of the normed rows, and the likeliest tokens.
 void decode_head(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows);
+// The usable tokens of each row whose logits are at least least[row]: `counts` of them, of which
+// the first DecodeStep::kMostCandidates that came are in `found`. Counts are 0 before.
+struct DecodeCandidates {
+  const float* least;  // [rows]
+  int32_t* counts;
+  DecodeStep::Likeliest* found;  // [rows, kMostCandidates]
+};
+void decode_find(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows,
+                 const DecodeCandidates& candidates);
 // The likeliest tokens become the next ones.
 void decode_go_on(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows);
 

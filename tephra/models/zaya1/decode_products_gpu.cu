@@ -232,6 +232,21 @@ __global__ void decode_best_row(DecodeWork w) {
   if (threadIdx.x == 0) w.likeliest[r] = {best.token, best.logit};
 }
 
+// Who comes first depends on the moment; the caller sorts.
+__global__ void decode_find_rows(const float* logits, int64_t vocabulary, int64_t usable,
+                                 DecodeCandidates c) {
+  const int64_t r = blockIdx.y, step = int64_t{gridDim.x} * blockDim.x;
+  const float least = c.least[r];
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < usable; i += step) {
+    const float logit = logits[r * vocabulary + i];
+    if (!(logit >= least)) continue;
+    const int32_t place = atomicAdd(c.counts + r, 1);
+    if (place < DecodeStep::kMostCandidates) {
+      c.found[r * DecodeStep::kMostCandidates + place] = {static_cast<int32_t>(i), logit};
+    }
+  }
+}
+
 __global__ void decode_go_on_rows(DecodeWork w, int rows) {
   const int r = static_cast<int>(threadIdx.x);
   if (r >= rows) return;
@@ -289,6 +304,13 @@ void decode_head(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, 
                       {.blocks = kDecodeBestPieces, .blocks_y = rows, .threads = gpu::kThreads}, w,
                       vocabulary, p.sizes.usable);
   stream.launch_early(decode_best_row, {.blocks = rows, .threads = gpu::kThreads}, w);
+}
+
+void decode_find(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
+                 const DecodeCandidates& candidates) {
+  stream.launch(decode_find_rows,
+                {.blocks = kDecodeBestPieces, .blocks_y = rows, .threads = gpu::kThreads}, w.logits,
+                p.sizes.vocabulary, p.sizes.usable, candidates);
 }
 
 void decode_go_on(gpu::Stream& stream, const DecodePlan&, const DecodeWork& w, int rows) {

@@ -95,6 +95,32 @@ class GraphDecodeStep : public DecodeStep {
     return result;
   }
 
+  std::vector<std::optional<std::vector<Likeliest>>> at_least(
+      std::span<const float> least) override {
+    require(std::ssize(least) == rows_, "decode step: expected {} least logits, got {}", rows_,
+            least.size());
+    gpu::Stream& stream = gpu::stream(plan_.device);
+    stream.enter();
+    const Tensor bounds({rows_}, DType::f32, plan_.device, Purpose::workspace);
+    const Tensor counts = zeros({rows_}, DType::i32, plan_.device, Purpose::workspace);
+    const Tensor found({rows_, 2 * kMostCandidates}, DType::i32, plan_.device, Purpose::workspace);
+    gpu::copy(plan_.device, gpu::Direction::to_device, bounds.raw(), least.data(), bounds.bytes());
+    decode_find(
+        stream, plan_, work_, rows_,
+        {bounds.data<float>(), counts.data<int32_t>(), static_cast<Likeliest*>(found.raw())});
+    const Tensor host = to_device(counts, kCpu);
+    std::vector<std::optional<std::vector<Likeliest>>> result;
+    for (int64_t r = 0; r < rows_; ++r) {
+      const int32_t count = host.data<int32_t>()[r];
+      result.emplace_back();
+      if (count > kMostCandidates) continue;
+      result.back().emplace(static_cast<size_t>(count));
+      gpu::copy(plan_.device, gpu::Direction::to_host, result.back()->data(), found.row<int32_t>(r),
+                count * int64_t{sizeof(Likeliest)});
+    }
+    return result;
+  }
+
  private:
   Tensor room(const Shape& shape, DType dtype) const {
     return zeros(shape, dtype, plan_.device, Purpose::workspace);
