@@ -109,14 +109,23 @@ class GraphDecodeStep : public DecodeStep {
         stream, plan_, work_, rows_,
         {bounds.data<float>(), counts.data<int32_t>(), static_cast<Likeliest*>(found.raw())});
     const Tensor host = to_device(counts, kCpu);
+    const auto fits = [](int64_t count) { return count <= kMostCandidates; };
+    int64_t widest = 0;
+    for (int64_t r = 0; r < rows_; ++r) {
+      const int64_t count = host.data<int32_t>()[r];
+      if (fits(count)) widest = std::max(widest, count);
+    }
+    std::vector<Likeliest> all(static_cast<size_t>(rows_ * widest));  // in one copy
+    constexpr int64_t kEach = sizeof(Likeliest);
+    gpu::copy_rows(
+        plan_.device, gpu::Direction::to_host,
+        {all.data(), widest * kEach, found.raw(), kMostCandidates * kEach, widest * kEach, rows_});
     std::vector<std::optional<std::vector<Likeliest>>> result;
     for (int64_t r = 0; r < rows_; ++r) {
-      const int32_t count = host.data<int32_t>()[r];
+      const int64_t count = host.data<int32_t>()[r];
       result.emplace_back();
-      if (count > kMostCandidates) continue;
-      result.back().emplace(static_cast<size_t>(count));
-      gpu::copy(plan_.device, gpu::Direction::to_host, result.back()->data(), found.row<int32_t>(r),
-                count * int64_t{sizeof(Likeliest)});
+      const auto first = all.begin() + r * widest;
+      if (fits(count)) result.back().emplace(first, first + count);
     }
     return result;
   }
