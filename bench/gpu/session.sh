@@ -4,8 +4,8 @@
 #
 #   bench/gpu/session.sh pack BUILD KIT    here: stripped binaries of a build folder and the libraries
 #                                          that they need, as KIT.tar.xz
-#   bench/gpu/session.sh run KIT           there: unpacks KIT.tar.xz and runs everything, in about
-#                                          five minutes
+#   bench/gpu/session.sh run KIT           there: unpacks KIT.tar.xz and runs everything, each part
+#                                          within a limit of its own
 #
 # BUILD needs the targets tephra, infer_test and ops_test. Parts fail on their own: the rest still runs,
 # and the exit status says whether any did.
@@ -54,7 +54,7 @@ run() {
       --context 512 --profile
   done
   # What starting kernels early is worth, and how a long context costs.
-  TEPHRA_GPU_EARLY=0 part 60 "$tephra" bench decode --model "$model" --device gpu --tokens 128
+  part 60 env TEPHRA_GPU_EARLY=0 "$tephra" bench decode --model "$model" --device gpu --tokens 128
   part 60 "$tephra" bench decode --model "$model" --device gpu --tokens 64 --context 16384
   part 60 "$tephra" bench prefill --model "$model" --device gpu --tokens 16384
   part 90 "$tephra" verify --model "$model" --self-check --dtype bf16 --device gpu --tokens 64
