@@ -12,6 +12,8 @@
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 #include "tephra/cli/cold_files.h"
+#include "tephra/cli/model_device.h"
+#include "tephra/cli/random_model.h"
 #include "tephra/core/rng.h"
 #include "tephra/core/trace.h"
 #include "tephra/device/kernel_times.h"
@@ -22,7 +24,19 @@
 namespace tephra {
 namespace {
 
-constexpr int64_t kChunk = 256;  // tokens of a prompt in one forward pass
+// Tokens of a prompt in one forward pass.
+int64_t chunk_of(const InferBench& o) { return o.chunk > 0 ? o.chunk : 256; }
+
+// A preset has no folder: its weights are drawn where there is a GPU.
+Device bench_device(const InferBench& o) {
+  if (!is_preset(o.model)) return device_for(o.model, o.device);
+  const Device device = parse_device(o.device);
+  require(device.kind == Device::Kind::gpu,
+          "--model {}: a preset is measured on a GPU; on the CPU give a folder (`tephra checkpoint "
+          "random` makes one)",
+          o.model);
+  return device;
+}
 
 std::vector<Path> weight_files(const std::string& path) {
   const TensorFolder folder = TensorFolder::open(path);
@@ -63,16 +77,6 @@ Loaded load(const InferBench& o, InferResult& result) {
   return loaded;
 }
 
-std::vector<int32_t> random_ids(const Model& model, int64_t count, uint32_t stream) {
-  std::vector<int32_t> ids;
-  const auto usable = static_cast<uint64_t>(model.tokens().usable);
-  for (int64_t i = 0; i < count; ++i) {
-    ids.push_back(
-        static_cast<int32_t>(philox({1, stream, 0}, static_cast<uint64_t>(i))[0] % usable));
-  }
-  return ids;
-}
-
 // The likeliest token of each row.
 std::vector<int32_t> likeliest(const Model& model, const Tensor& logits) {
   std::vector<int32_t> ids;
@@ -83,37 +87,68 @@ std::vector<int32_t> likeliest(const Model& model, const Tensor& logits) {
   return ids;
 }
 
-// Weights that one step reads: of experts those that were chosen, of an embedding that is no output
-// projection next to nothing.
-DecodeBytes weight_bytes(const Loaded& loaded, const Trace& trace) {
+// The distinct experts of a layer, as its router told.
+int64_t distinct_experts(const Trace& trace, int64_t layer, int64_t experts) {
+  const Tensor* chosen = trace.find(format("router.{}.expert", layer));
+  TEPHRA_ASSERT(chosen != nullptr, "a layer of experts tells what it chose");
+  std::set<int32_t> distinct;
+  for (int64_t i = 0; i < chosen->numel(); ++i) distinct.insert(chosen->data<int32_t>()[i]);
+  distinct.erase(static_cast<int32_t>(experts));  // skipped
+  return std::ssize(distinct);
+}
+
+// The prompt of every sequence, in chunks; the hidden states of the last pass.
+Tensor prefill(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts, int64_t chunk) {
+  Tensor h;
+  const auto length = static_cast<int64_t>(prompts[0].size());
+  for (int64_t at = 0; at < length; at += chunk) {
+    std::vector<std::vector<int32_t>> part;
+    for (const auto& prompt : prompts) {
+      part.emplace_back(prompt.begin() + at, prompt.begin() + std::min(length, at + chunk));
+    }
+    h = decoder.advance(part);
+  }
+  return h;
+}
+
+}  // namespace
+
+std::vector<int32_t> random_ids(const Model& model, int64_t count, uint32_t stream) {
+  std::vector<int32_t> ids;
+  const auto usable = static_cast<uint64_t>(model.tokens().usable);
+  for (int64_t i = 0; i < count; ++i) {
+    ids.push_back(
+        static_cast<int32_t>(philox({1, stream, 0}, static_cast<uint64_t>(i))[0] % usable));
+  }
+  return ids;
+}
+
+DecodeBytes weight_bytes(const std::vector<ParameterSpec>& specs, const ParameterStore& store,
+                         const std::function<int64_t(int64_t)>& distinct) {
   DecodeBytes bytes;
-  const auto specs = loaded.folder.kind->parameters(loaded.folder.config, loaded.folder.where);
   const bool untied = std::any_of(specs.begin(), specs.end(), [](const ParameterSpec& s) {
     return s.kind == ParameterKind::head;
   });
   for (const ParameterSpec& spec : specs) {
-    const Weight weight = loaded.model->parameters().weight(spec.name);
+    const Weight weight = store.weight(spec.name);
     auto size = static_cast<double>(weight.bytes());
     if (spec.kind == ParameterKind::embedding && untied) continue;
     if (spec.kind == ParameterKind::experts) {
-      const std::string layer = spec.name.substr(0, spec.name.find(".mlp."));
-      const Tensor* chosen = trace.find("router." + layer.substr(layer.rfind('.') + 1) + ".expert");
-      TEPHRA_ASSERT(chosen != nullptr, "a layer of experts tells what it chose");
-      std::set<int32_t> distinct;
-      for (int64_t i = 0; i < chosen->numel(); ++i) distinct.insert(chosen->data<int32_t>()[i]);
-      distinct.erase(static_cast<int32_t>(spec.shape[0]));  // skipped
-      size *= static_cast<double>(distinct.size()) / static_cast<double>(spec.shape[0]);
+      const std::string at = spec.name.substr(0, spec.name.find(".mlp."));
+      const auto layer = static_cast<int64_t>(std::stoll(at.substr(at.rfind('.') + 1)));
+      size *= static_cast<double>(distinct(layer)) / static_cast<double>(spec.shape[0]);
     }
     (weight.is_packed() ? bytes.packed : bytes.other) += size;
   }
   return bytes;
 }
 
-double cache_bytes(const Model& model, int64_t length, int64_t batch) {
+double cache_bytes(Model& model, int64_t length, int64_t batch) {
   double bytes = 0;
   for (const LayerStateSpec& layer : model.state_spec().layers) {
     const int64_t keys = layer.window > 0 ? std::min(layer.window, length) : length;
-    bytes += static_cast<double>(keys * layer.kv_width * (layer.values_in_keys ? 1 : 2) * 4);
+    bytes += static_cast<double>(keys * layer.kv_width * (layer.values_in_keys ? 1 : 2) *
+                                 size_of(model.parameters().dtype()));
   }
   return bytes * static_cast<double>(batch);
 }
@@ -123,6 +158,8 @@ void summarise(std::vector<double>& seconds, InferResult& result) {
   result.best_seconds = seconds.front();
   result.median_seconds = seconds[seconds.size() / 2];
 }
+
+namespace {
 
 // Of one pass, of those that took `seconds`.
 std::vector<KernelCost> kernel_costs(const KernelTimes& times, const std::vector<double>& seconds) {
@@ -159,23 +196,11 @@ class ReadSamples {
   std::vector<double> rates_;
 };
 
-// The prompt of every sequence, in chunks; the hidden states of the last pass.
-Tensor prefill(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts) {
-  Tensor h;
-  const auto length = static_cast<int64_t>(prompts[0].size());
-  for (int64_t at = 0; at < length; at += kChunk) {
-    std::vector<std::vector<int32_t>> part;
-    for (const auto& prompt : prompts) {
-      part.emplace_back(prompt.begin() + at, prompt.begin() + std::min(length, at + kChunk));
-    }
-    h = decoder.advance(part);
-  }
-  return h;
-}
-
 }  // namespace
 
 InferResult bench_decode(const InferBench& o) {
+  const Device device = bench_device(o);
+  if (device.kind == Device::Kind::gpu) return bench_decode_on(o, device);
   InferResult result;
   result.load_average = load_average();
   const Loaded loaded = load(o, result);
@@ -186,9 +211,12 @@ InferResult bench_decode(const InferBench& o) {
   for (int64_t i = 0; i < o.batch; ++i) {
     prompts.push_back(random_ids(model, o.context, static_cast<uint32_t>(i)));
   }
-  result.first_pass_seconds = seconds_of([&] { prefill(decoder, prompts); });
+  result.first_pass_seconds = seconds_of([&] { prefill(decoder, prompts, chunk_of(o)); });
   ReadSamples memory;
 
+  const auto specs = loaded.folder.kind->parameters(loaded.folder.config, loaded.folder.where);
+  const auto routers = model.routers();
+  const int64_t experts = routers.empty() ? 0 : routers[0].experts;
   std::vector<std::vector<int32_t>> next(static_cast<size_t>(o.batch), {1});
   std::vector<double> seconds;
   DecodeBytes sum;
@@ -204,7 +232,9 @@ InferResult bench_decode(const InferBench& o) {
     for (size_t b = 0; b < chosen.size(); ++b) next[b] = {chosen[b]};
     if (i < 2) continue;
     seconds.push_back(s);
-    const DecodeBytes bytes = weight_bytes(loaded, trace);
+    const DecodeBytes bytes = weight_bytes(specs, model.parameters(), [&](int64_t layer) {
+      return distinct_experts(trace, layer, experts);
+    });
     sum.packed += bytes.packed;
     sum.other += bytes.other;
     progress.add();
@@ -219,6 +249,8 @@ InferResult bench_decode(const InferBench& o) {
 }
 
 InferResult bench_prefill(const InferBench& o) {
+  const Device device = bench_device(o);
+  if (device.kind == Device::Kind::gpu) return bench_prefill_on(o, device);
   InferResult result;
   result.load_average = load_average();
   const Loaded loaded = load(o, result);
@@ -238,7 +270,7 @@ InferResult bench_prefill(const InferBench& o) {
     Decoder decoder(model, 1, o.tokens);
     if (i == 1 && o.profile) times.emplace();
     const double s = seconds_of([&] {
-      const Tensor h = prefill(decoder, prompt);
+      const Tensor h = prefill(decoder, prompt, chunk_of(o));
       model.logits(h.slice_rows(h.rows() - 1, h.rows()));
       head = 2.0 * static_cast<double>(model.tokens().vocab_size * h.cols());
     });

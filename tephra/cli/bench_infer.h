@@ -4,24 +4,28 @@
 // against the float matrix product's peak; a cold start, against the disk.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tephra/base/json.h"
 #include "tephra/device/ceilings.h"
+#include "tephra/device/gpu/runtime.h"
 #include "tephra/models/model.h"
 
 namespace tephra {
 
 struct InferBench {
-  std::string model;      // folder
+  std::string model;  // folder; on a GPU also a preset, with random weights
+  std::string device = "auto";
   int64_t context = 128;  // tokens in the cache before the timed ones
   int64_t tokens = 32;    // timed: decoded ones, or those of the prompt
   int64_t batch = 1;
   double ceiling_seconds = 2;  // for the machine's ceiling: between the steps, or before and after
   bool cold = false;           // forget the files first, and time the start beside the disk
-  bool profile = false;        // time every kernel
+  bool profile = false;        // time every kernel; of decoding on a GPU, one by one
+  int64_t chunk = 0;           // tokens of a prompt in one pass; 0: 256, on a GPU 16,384
 };
 
 // What decoding one token of each sequence reads.
@@ -48,6 +52,8 @@ struct KernelCost {
 };
 
 struct InferResult {
+  std::string device;        // of a GPU its name; empty: the CPU
+  double alone_seconds = 0;  // of a step, when steps follow each other without the host; 0: never
   std::optional<ColdStart> cold;
   double load_seconds = 0;
   int64_t file_bytes = 0;
@@ -63,7 +69,23 @@ struct InferResult {
   double load_average = 0;
 };
 
+// Both run where options.device says.
 InferResult bench_decode(const InferBench& options);
 InferResult bench_prefill(const InferBench& options);
+
+// In bf16 on this GPU (bench_infer_gpu.cpp).
+InferResult bench_decode_on(const InferBench& options, Device device);
+InferResult bench_prefill_on(const InferBench& options, Device device);
+
+// Random tokens; `stream` names the sequence.
+std::vector<int32_t> random_ids(const Model& model, int64_t count, uint32_t stream);
+// The fastest and the median of these.
+void summarise(std::vector<double>& seconds, InferResult& result);
+// Keys and values that `batch` tokens read behind `length` others.
+double cache_bytes(Model& model, int64_t length, int64_t batch);
+// Weights that one step reads: of experts those that were chosen, of an embedding that is no output
+// projection next to nothing. distinct(layer): experts that were chosen in that layer.
+DecodeBytes weight_bytes(const std::vector<ParameterSpec>& specs, const ParameterStore& store,
+                         const std::function<int64_t(int64_t)>& distinct);
 
 }  // namespace tephra

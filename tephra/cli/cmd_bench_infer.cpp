@@ -18,6 +18,8 @@ struct Options {
 };
 
 void describe_shared(Flags& flags, Options& o) {
+  flags.add("--device", o.bench.device,
+            "cpu, gpu, gpu:N, or auto: the first GPU if there is one; a GPU runs in bf16");
   flags.add("--cold", o.bench.cold,
             "first make the system forget the files, then time the start beside the disk");
   flags.add("--profile", o.bench.profile, "time every kernel, and say where the time goes");
@@ -25,7 +27,10 @@ void describe_shared(Flags& flags, Options& o) {
 }
 
 void describe_decode(Flags& flags, Options& o) {
-  flags.add("--model DIR", o.bench.model, "model folder, quantised or not").required();
+  flags
+      .add("--model DIR", o.bench.model,
+           "model folder, quantised or not; on a GPU also a preset, with random weights")
+      .required();
   flags.add("--tokens", o.bench.tokens, "tokens to time").range(1, 1e6);
   flags.add("--context", o.bench.context, "tokens in the cache before them").range(1, 1e9);
   flags.add("--batch", o.bench.batch, "sequences side by side").range(1, 1024);
@@ -36,22 +41,29 @@ void describe_decode(Flags& flags, Options& o) {
   describe_shared(flags, o);
   flags.example("tephra bench decode --model models/8bit");
   flags.example("tephra bench decode --model models/8bit --tokens 64 --profile");
+  flags.example("tephra bench decode --model zaya1-8b --device gpu --batch 16 --tokens 256");
 }
 
 void describe_prefill(Flags& flags, Options& o) {
   o.bench.tokens = 512;
-  flags.add("--model DIR", o.bench.model, "model folder, quantised or not").required();
+  flags
+      .add("--model DIR", o.bench.model,
+           "model folder, quantised or not; on a GPU also a preset, with random weights")
+      .required();
   flags.add("--tokens", o.bench.tokens, "length of the prompt").range(1, 1e9);
   flags.add("--ceiling-seconds", o.bench.ceiling_seconds, "measuring the machine, before and after")
       .range(0.01, 60);
   describe_shared(flags, o);
+  flags.add("--chunk", o.bench.chunk, "tokens of one pass; 0: 256, on a GPU 16384").range(0, 1e9);
   flags.example("tephra bench prefill --model models/8bit --tokens 1024");
+  flags.example("tephra bench prefill --model zaya1-8b --device gpu --tokens 16384");
 }
 
 Json shared_json(const Options& o, const InferResult& r) {
   Json json;
   json["version"] = TEPHRA_VERSION;
   json["model"] = o.bench.model;
+  if (!r.device.empty()) json["machine"]["gpu"] = r.device;
   json["machine"]["cpu"] = this_machine().cpu;
   json["machine"]["simd_target"] = simd_target();
   json["machine"]["load_average"] = r.load_average;
@@ -68,6 +80,11 @@ Json shared_json(const Options& o, const InferResult& r) {
 }
 
 void print_shared(const InferResult& r) {
+  if (!r.device.empty()) {
+    print("{}, bf16; weights ready after {:.2f} s, first pass {:.2f} s", r.device, r.load_seconds,
+          r.first_pass_seconds);
+    return;
+  }
   print("{} threads, {}, load average {:.1f}", num_threads(), this_machine().cpu, r.load_average);
   print("load        {:.3f} s for {} of files, mapped; first pass {:.2f} s", r.load_seconds,
         human_bytes(r.file_bytes), r.first_pass_seconds);
@@ -114,6 +131,8 @@ void warn_when_busy(const InferResult& r) {
 }
 
 int run_decode(const Options& o) {
+  require(!o.bench.profile || o.bench.device != "cpu",
+          "--profile: only phases of a GPU are timed, got --device cpu");
   const InferResult r = bench_decode(o.bench);
   warn_when_busy(r);
   const auto batch = static_cast<double>(o.bench.batch);
@@ -133,6 +152,10 @@ int run_decode(const Options& o) {
     json["read_ceiling_gb_per_s"]["best"] = r.ceiling / 1e9;
     json["share"]["median"] = median / r.median_ceiling;
     json["share"]["best"] = best / r.ceiling;
+    if (r.alone_seconds > 0) {
+      json["without_host"]["tokens_per_s"] = batch / r.alone_seconds;
+      json["without_host"]["share"] = r.bytes.all() / r.alone_seconds / r.ceiling;
+    }
     if (o.bench.profile) json["kernels"] = kernels_json(r);
     print_json(json);
     return 0;
@@ -142,13 +165,18 @@ int run_decode(const Options& o) {
         batch / r.median_seconds, batch / r.best_seconds, o.bench.batch, o.bench.context);
   print("must read   {:.1f} MB a step: {:.1f} quantised, {:.1f} other weights, {:.1f} cache",
         r.bytes.all() / 1e6, r.bytes.packed / 1e6, r.bytes.other / 1e6, r.bytes.cache / 1e6);
+  const std::string to =
+      r.device.empty() ? format(" to {} streams a thread", kMaxStreamReads) : " to plain reads";
   print(
       "reads       {:.2f} GB/s (best {:.2f}); between the steps the memory gave {:.2f} (best "
-      "{:.2f}) "
-      "to {} streams a thread",
-      median / 1e9, best / 1e9, r.median_ceiling / 1e9, r.ceiling / 1e9, kMaxStreamReads);
+      "{:.2f}){}",
+      median / 1e9, best / 1e9, r.median_ceiling / 1e9, r.ceiling / 1e9, to);
   print("share       {:.1f} % (best of best {:.1f} %)", 100 * median / r.median_ceiling,
         100 * best / r.ceiling);
+  if (r.alone_seconds > 0) {
+    print("no host     {:.2f} tokens/s, {:.1f} %: steps that follow each other on the device",
+          batch / r.alone_seconds, 100 * r.bytes.all() / r.alone_seconds / r.ceiling);
+  }
   print_kernels(r);
   return 0;
 }
@@ -166,7 +194,7 @@ int run_prefill(const Options& o) {
     json["flops"] = r.flops;
     json["gflops"]["median"] = median / 1e9;
     json["gflops"]["best"] = best / 1e9;
-    json["sgemm_ceiling_gflops"] = r.ceiling / 1e9;
+    json[r.device.empty() ? "sgemm_ceiling_gflops" : "bf16_gemm_ceiling_gflops"] = r.ceiling / 1e9;
     json["share"]["median"] = median / r.ceiling;
     json["share"]["best"] = best / r.ceiling;
     if (o.bench.profile) json["kernels"] = kernels_json(r);
@@ -177,8 +205,8 @@ int run_prefill(const Options& o) {
   print("prefill     {:.1f} tokens/s (best {:.1f}), {} tokens", tokens / r.median_seconds,
         tokens / r.best_seconds, o.bench.tokens);
   print("must do     {:.2f} GFLOP a token", r.flops / tokens / 1e9);
-  print("does        {:.1f} GFLOP/s (best {:.1f}); float sgemm does {:.1f}", median / 1e9,
-        best / 1e9, r.ceiling / 1e9);
+  print("does        {:.1f} GFLOP/s (best {:.1f}); {} does {:.1f}", median / 1e9, best / 1e9,
+        r.device.empty() ? "float sgemm" : "a large bf16 product", r.ceiling / 1e9);
   print("share       {:.1f} % (best {:.1f} %)", 100 * median / r.ceiling, 100 * best / r.ceiling);
   print_kernels(r);
   return 0;

@@ -5,6 +5,7 @@
 #include "tephra/base/text.h"
 #include "tephra/cli/chat_loop.h"
 #include "tephra/cli/command.h"
+#include "tephra/cli/model_device.h"
 
 namespace tephra {
 namespace {
@@ -18,7 +19,8 @@ struct Options {
   bool no_think = false, hide_thoughts = false;
   std::string kv_memory = "4GiB";
   int64_t context = 0;
-  std::string dtype = "f32";
+  std::string dtype = "auto";
+  std::string device = "auto";
 };
 
 void describe(Flags& flags, Options& o) {
@@ -41,7 +43,9 @@ void describe(Flags& flags, Options& o) {
   flags.add("--kv-memory SIZE", o.kv_memory, "memory for keys and values, at most");
   flags.add("--context", o.context, "tokens of the conversation, at most; 0: what the model can")
       .range(0, 1e9);
-  flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
+  flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
+      .choices({"auto", "f32", "bf16"});
+  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
   flags.example("tephra chat --model ZAYA1-8B");
   flags.example("tephra chat --model DIR --system 'You are brief.' --temperature 0.6 --seed 1");
   flags.example("tephra chat --model DIR --load talk.jsonl");
@@ -72,7 +76,8 @@ int run(const Options& o) {
           "none; tephra generate continues plain text",
           o.model);
   const EngineOptions engine = engine_options(o);
-  const auto model = load_model(o.model, {.dtype = *parse_dtype(o.dtype)});
+  const Device device = device_for(o.model, o.device);
+  const auto model = load_model(o.model, {.dtype = dtype_for(o.dtype, device), .device = device});
   ChatTalk talk(*model, o.model, engine);
   apply(o, talk.settings);
   if (!o.load.empty()) talk.load(o.load);

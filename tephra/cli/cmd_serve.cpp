@@ -7,6 +7,7 @@
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
+#include "tephra/cli/model_device.h"
 #include "tephra/serve/api.h"
 #include "tephra/serve/chat_page.h"
 
@@ -25,7 +26,7 @@ struct Options {
   int64_t sequences = 64;
   int64_t queue = 256;
   int64_t connections = 512;
-  int64_t prefill_tokens = 512;
+  int64_t prefill_tokens = 0;
   int64_t rsa_tokens = int64_t{1} << 20;
   std::string max_body = "16MiB";
   int64_t request_timeout = 600;
@@ -34,8 +35,8 @@ struct Options {
   std::optional<std::string> index_dir, memory_dir;
   std::string index_memory = "1GiB";
   bool no_prefix_cache = false, throughput = false;
-  std::string dtype = "f32";
-  std::string device = "cpu";
+  std::string dtype = "auto";
+  std::string device = "auto";
 };
 
 void describe(Flags& flags, Options& o) {
@@ -59,8 +60,9 @@ void describe(Flags& flags, Options& o) {
       .range(1, 20000);
   flags
       .add("--prefill-tokens", o.prefill_tokens,
-           "tokens of prompts that are read between two tokens of the answers")
-      .range(1, 1e6);
+           "tokens of prompts that are read between two tokens of the answers; 0: 512, on a GPU "
+           "2048")
+      .range(0, 1e6);
   flags
       .add("--rsa-tokens", o.rsa_tokens,
            "new tokens that all traces of one request with \"rsa\" may take; 0 refuses them")
@@ -81,8 +83,9 @@ void describe(Flags& flags, Options& o) {
             "keeps the indexes that clients send; without it, they end with the server");
   flags.add("--index-memory SIZE", o.index_memory, "for all indexes that clients send");
   flags.add("--memory-dir DIR", o.memory_dir, "keeps the memories of chats, a file for each");
-  flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
-  flags.add("--device", o.device, "the engine runs on the CPU so far").choices({"cpu"});
+  flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
+      .choices({"auto", "f32", "bf16"});
+  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
   flags.example("tephra serve --model build/quickstart/model");
   flags.example(
       "tephra serve --model DIR --host 0.0.0.0 --api-key-file keys.txt --kv-memory 16GiB");
@@ -177,8 +180,12 @@ int run(const Options& o) {
   require_folder(o.model, "a model folder");
   const auto max_body = static_cast<size_t>(bytes_of("--max-body", o.max_body));
   ApiOptions options = api_options(o);
-  const auto model = load_model(
-      o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device), .mapped = true});
+  const Device device = device_for(o.model, o.device);
+  if (o.throughput && device.kind == Device::Kind::gpu) {
+    log_warning("--throughput: a GPU has one class of kernels for answers; it changes nothing");
+  }
+  const auto model =
+      load_model(o.model, {.dtype = dtype_for(o.dtype, device), .device = device, .mapped = true});
   Api api(*model, o.model, std::move(options));
   warn_if_open(o);
   HttpServer server(

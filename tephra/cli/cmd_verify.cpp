@@ -7,6 +7,7 @@
 #include "tephra/base/log.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/model_device.h"
+#include "tephra/cli/random_model.h"
 #include "tephra/infer/known_answers.h"
 #include "tephra/train/trajectory.h"
 
@@ -27,9 +28,11 @@ struct Options {
 };
 
 void describe(Flags& flags, Options& o) {
-  flags.add("--model", o.model,
-            "model folder: config.json and model*.safetensors; not for the reference of a single "
-            "attention layer, which holds its own weights");
+  flags.add(
+      "--model", o.model,
+      "model folder: config.json and model*.safetensors, or a preset with random weights for "
+      "the self-check; not for the reference of a single attention layer, which holds its own "
+      "weights");
   flags.add("--golden", o.golden, "reference data: checks whatever the file holds");
   flags.add("--known NAME", o.known,
             "answers that were published for a released model: zaya1-8b, or a .json file "
@@ -41,7 +44,7 @@ void describe(Flags& flags, Options& o) {
       .choices({"muon", "adamw"});
   flags.add("--self-check", o.self_check,
             "needs no reference: cached decoding, chunks, rollback and packing against the full "
-            "forward pass");
+            "forward pass; on a GPU also the engine's kernels for single tokens");
   flags.add("--tokens", o.tokens, "tokens of the self-check").range(2, 1e6);
   flags.add("--seed", o.seed, "of the self-check's tokens").range(0, 9e18);
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f64", "f32", "bf16"});
@@ -55,6 +58,7 @@ void describe(Flags& flags, Options& o) {
       "tephra verify --model tests/golden/train-muon --golden "
       "tests/golden/train-muon/trajectory.safetensors --optimizer muon --json");
   flags.example("tephra verify --golden tests/golden/attention/attention-mla.safetensors");
+  flags.example("tephra verify --model zaya1-8b --self-check --dtype bf16 --device gpu");
   flags.example("tephra verify --known zaya1-8b --model models/ZAYA1-8B");
 }
 
@@ -113,7 +117,7 @@ void print_table(const VerifyReport& report) {
 // GPUs do not compute in f64.
 Device device_of(const Options& o) {
   if (o.device == "auto" && o.dtype == "f64") return kCpu;
-  return o.model ? device_for(*o.model, o.device) : parse_device(o.device);
+  return o.model && !is_preset(*o.model) ? device_for(*o.model, o.device) : parse_device(o.device);
 }
 
 VerifyReport verify_layer(const SafetensorsFile& golden, const Options& o) {
@@ -130,9 +134,11 @@ VerifyReport verify_model(const std::optional<SafetensorsFile>& golden, const Op
       o.known ? std::optional(known_answers(*o.known)) : std::nullopt;
   const DType dtype = *parse_dtype(o.dtype);
   const bool gradients = golden && dtype != DType::bf16;
-  const auto model = load_model(
-      *o.model,
-      {.dtype = dtype, .device = device_of(o), .with_gradients = gradients, .mapped = !gradients});
+  const auto model = load_or_draw(*o.model, {.dtype = dtype,
+                                             .device = device_of(o),
+                                             .with_gradients = gradients,
+                                             .mapped = !gradients})
+                         .model;
   VerifyReport report;
   const auto add = [&](const VerifyReport& more) {
     report.checks.insert(report.checks.end(), more.checks.begin(), more.checks.end());
@@ -141,6 +147,9 @@ VerifyReport verify_model(const std::optional<SafetensorsFile>& golden, const Op
   if (golden) report = verify_file(*model, *golden, o);
   if (known) add(verify_known(*model, *known));
   if (o.self_check) add(verify_itself(*model, o.tokens, static_cast<uint64_t>(o.seed)));
+  if (o.self_check && device_of(o).kind == Device::Kind::gpu) {
+    add(verify_engine(*model, o.tokens, static_cast<uint64_t>(o.seed)));
+  }
   return report;
 }
 

@@ -21,4 +21,9 @@ Device device_for(const Path& folder, const std::string& text) {
   return device;
 }
 
+DType dtype_for(const std::string& text, Device device) {
+  if (text == "auto") return device.kind == Device::Kind::gpu ? DType::bf16 : DType::f32;
+  return *parse_dtype(text);
+}
+
 }  // namespace tephra

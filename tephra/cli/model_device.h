@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tephra/base/files.h"
+#include "tephra/core/dtype.h"
 #include "tephra/device/device.h"
 
 namespace tephra {
@@ -14,5 +15,9 @@ namespace tephra {
 Device device_for(const Path& folder, const std::string& text);
 // The choice itself; `found` is what `text` names on this machine.
 Device device_for(bool quantised, const std::string& text, Device found);
+
+// `text` is a value of --dtype; "auto" is f32 on the CPU and bf16 on a GPU, whose kernels for
+// single tokens compute in it.
+DType dtype_for(const std::string& text, Device device);
 
 }  // namespace tephra

@@ -6,6 +6,7 @@
 #include "tephra/base/parallel.h"
 #include "tephra/device/cpu/gemm.h"
 #include "tephra/infer/decoder.h"
+#include "tephra/infer/scheduled_generate.h"
 
 namespace tephra {
 namespace {
@@ -231,6 +232,7 @@ std::vector<BatchGeneration> batch_generate(Model& model, std::span<const Genera
                                             const BatchOptions& options) {
   check_requests(model, requests, options);
   if (requests.empty()) return {};
+  if (runs_by_scheduler(model)) return scheduled_batch(model, requests, options);
   return Batch(model, requests, options).run();
 }
 

@@ -5,6 +5,7 @@
 
 #include "tephra/base/clock.h"
 #include "tephra/infer/decoder.h"
+#include "tephra/infer/scheduled_generate.h"
 
 namespace tephra {
 namespace {
@@ -44,6 +45,7 @@ Generation generate(Model& model, const std::vector<int32_t>& prompt,
           "context: a prompt of {} and {} new tokens do not fit the model's limit of {}; shorten "
           "the prompt or ask for fewer new tokens",
           prompt.size(), options.max_new_tokens, model.context_limit());
+  if (runs_by_scheduler(model)) return scheduled_generate(model, prompt, options);
   Decoder decoder(model, 1, fed);
 
   Generation result;

@@ -2,11 +2,11 @@
 #include "tephra/infer/paged_state.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "tephra/autograd/tape.h"
 #include "tephra/base/parallel.h"
+#include "tephra/ops/copy_rows.h"
 
 namespace tephra {
 namespace {
@@ -20,31 +20,56 @@ Tensor part_of(const Tensor& fixed, int64_t count, int64_t index) {
 void copy_part(const Tensor& to, int64_t to_count, int64_t to_index, const Tensor& from,
                int64_t from_count, int64_t from_index) {
   if (to.numel() == 0) return;
-  const Tensor target = part_of(to, to_count, to_index);
-  std::memcpy(target.raw(), part_of(from, from_count, from_index).raw(),
-              static_cast<size_t>(target.bytes()));
+  copy_into(part_of(to, to_count, to_index), part_of(from, from_count, from_index));
+}
+
+int64_t most_state_rows(const StateSpec& spec) {
+  int64_t rows = 1;
+  for (const LayerStateSpec& l : spec.layers) rows = std::max(rows, l.conv_rows);
+  return rows;
+}
+
+// The slots' rows of `from`, one after another, or back: one kernel for all sequences.
+Tensor gathered(const Tensor& from, const Tensor& slot_N) {
+  Tensor to({slot_N.numel(), from.dim(1), from.dim(2)}, from.dtype(), from.device());
+  if (to.numel() == 0) return to;
+  const int64_t width = from.dim(1) * from.dim(2);
+  take_rows(to.view({slot_N.numel(), width}), from.view({from.dim(0), width}), slot_N);
+  return to;
+}
+
+void put_back(const Tensor& to, const Tensor& from, const Tensor& slot_N) {
+  if (from.numel() == 0) return;
+  const int64_t width = to.dim(1) * to.dim(2), count = slot_N.numel();
+  copy_rows(to.view({to.dim(0), width}), slot_N,
+            from.view({from.dim(0), width}).slice_rows(0, count));
 }
 
 }  // namespace
 
-PagedState::PagedState(Model& model, int64_t blocks, int64_t block_tokens, int64_t slots)
+PagedState::PagedState(Model& model, int64_t blocks, int64_t block_tokens, int64_t slots,
+                       int64_t filler_tokens)
     : model_(model), spec_(model.state_spec()), block_tokens_(block_tokens), filler_slot_(slots) {
   require(blocks >= 1 && block_tokens >= 1 && slots >= 1,
           "paged state: expected a block, a token in it and a slot at least, got {}, {} and {}",
           blocks, block_tokens, slots);
   // The filler has a slot and the blocks behind the others for itself.
-  const int64_t filler_blocks = ceil_div(64, block_tokens);
+  const int64_t filler_blocks = ceil_div(filler_tokens, block_tokens);
   for (int64_t i = 0; i < filler_blocks; ++i) {
     filler_blocks_.push_back(static_cast<int32_t>(blocks + i));
   }
-  filler_tokens_.assign(64, static_cast<int32_t>(model.tokens().bos));
+  filler_tokens_.assign(static_cast<size_t>(filler_tokens),
+                        static_cast<int32_t>(model.tokens().bos));
   const int64_t rows = (blocks + filler_blocks) * block_tokens;
   require(
       rows <= std::numeric_limits<int32_t>::max(),
       "cache: {} blocks of {} tokens are more rows than can be numbered; use less memory for it",
       blocks, block_tokens);
   const DType dtype = model.parameters().dtype();
-  const auto cache = [&](const Shape& shape) { return Tensor(shape, dtype, kCpu, Purpose::cache); };
+  device_ = model.parameters().device();
+  const auto cache = [&](const Shape& shape) {
+    return Tensor(shape, dtype, device_, Purpose::cache);
+  };
   for (const LayerStateSpec& l : spec_.layers) {
     live_.push_back({.k = cache({rows, l.kv_width}),
                      .v = l.values_in_keys ? Tensor() : cache({rows, l.kv_width}),
@@ -56,6 +81,44 @@ PagedState::PagedState(Model& model, int64_t blocks, int64_t block_tokens, int64
                       .value = cache({blocks, 1, l.value_width})});
   }
   for (int64_t slot = 0; slot <= slots; ++slot) clear(slot);
+  if (device_.kind == Device::Kind::gpu) make_step(slots + 1, blocks);
+}
+
+// A sequence has as many blocks as there are, at most: some may be shared, but none twice.
+void PagedState::make_step(int64_t slots, int64_t blocks) {
+  const int64_t longest = std::min(blocks, ceil_div(model_.context_limit(), block_tokens_)) +
+                          std::ssize(filler_blocks_);
+  tables_.assign(static_cast<size_t>(slots), {});
+  DecodeMemory memory{.layers = live_,
+                      .tables = zeros({slots, longest}, DType::i32, device_, Purpose::cache),
+                      .block_tokens = block_tokens_,
+                      .filler_slot = filler_slot_};
+  device_tables_ = memory.tables;
+  step_ = model_.decode_step(memory);
+  if (step_) tell_table(filler_slot_, filler_blocks_);
+}
+
+// The device's table of a sequence's blocks; they seldom change.
+void PagedState::tell_table(int64_t slot, std::span<const int32_t> blocks) {
+  std::vector<int32_t>& told = tables_[static_cast<size_t>(slot)];
+  if (std::equal(told.begin(), told.end(), blocks.begin(), blocks.end())) return;
+  told.assign(blocks.begin(), blocks.end());
+  const auto row = device_tables_.slice_rows(slot, slot + 1).column_view(0, std::ssize(told));
+  copy_into(row, from_values({1, std::ssize(told)}, told));
+}
+
+DecodeStep* PagedState::decode(std::span<const Part> parts) {
+  TEPHRA_ASSERT(step_ != nullptr, "takes_steps was asked");
+  std::vector<DecodeStep::Row> rows;
+  for (const Part& p : parts) {
+    TEPHRA_ASSERT(
+        p.tokens.size() == 1 && p.past < static_cast<int64_t>(p.blocks.size()) * block_tokens_,
+        "a sequence has one token and a place for it");
+    tell_table(p.slot, p.blocks);
+    rows.push_back({p.tokens[0], static_cast<int32_t>(p.past), static_cast<int32_t>(p.slot)});
+  }
+  step_->run(rows);
+  return step_.get();
 }
 
 int64_t PagedState::block_bytes(Model& model, int64_t block_tokens) {
@@ -130,33 +193,49 @@ KeyRanges PagedState::windowed(const Rows& rows, int64_t window) const {
   return r;
 }
 
-void PagedState::gather(std::span<const Part> parts, Decoding& decoding) const {
-  const auto count = static_cast<int64_t>(parts.size());
-  for (size_t i = 0; i < live_.size(); ++i) {
-    const LayerState& from = live_[i];
-    const DType dtype = from.k.dtype();
-    LayerState to{.k = from.k,
-                  .v = from.v,
-                  .conv = Tensor({count, from.conv.dim(1), from.conv.dim(2)}, dtype),
-                  .value = Tensor({count, 1, from.value.dim(2)}, dtype)};
-    for (int64_t p = 0; p < count; ++p) {
-      const int64_t slot = parts[static_cast<size_t>(p)].slot;
-      copy_part(to.conv, count, p, from.conv, from.conv.dim(0), slot);
-      copy_part(to.value, count, p, from.value, from.value.dim(0), slot);
-    }
-    decoding.layers.push_back(std::move(to));
+void PagedState::gather(const Tensor& slot_N, Decoding& decoding) const {
+  for (const LayerState& from : live_) {
+    decoding.layers.push_back({.k = from.k,
+                               .v = from.v,
+                               .conv = gathered(from.conv, slot_N),
+                               .value = gathered(from.value, slot_N)});
   }
 }
 
-void PagedState::scatter(std::span<const Part> parts, const Decoding& decoding) const {
-  const auto count = static_cast<int64_t>(parts.size());
+void PagedState::scatter(const Tensor& slot_N, const Decoding& decoding) const {
   for (size_t i = 0; i < live_.size(); ++i) {
     const LayerState &from = decoding.layers[i], &to = live_[i];
-    for (int64_t p = 0; p < count; ++p) {
-      const int64_t slot = parts[static_cast<size_t>(p)].slot;
-      copy_part(to.conv, to.conv.dim(0), slot, from.conv, from.conv.dim(0), p);
-      copy_part(to.value, to.value.dim(0), slot, from.value, from.value.dim(0), p);
+    put_back(to.conv, from.conv, slot_N);
+    put_back(to.value, from.value, slot_N);
+  }
+}
+
+// Asks for the fixed state where a part fills a block and goes on: these blocks.
+std::vector<int32_t> PagedState::keep_at_block_ends(std::span<const Part> parts,
+                                                    Decoding& decoding) const {
+  std::vector<int32_t> blocks, rows;
+  int64_t row = 0;
+  for (const Part& p : parts) {
+    const auto count = static_cast<int64_t>(p.tokens.size());
+    const int64_t first = (p.past / block_tokens_ + 1) * block_tokens_;
+    for (int64_t end = first; end < p.past + count; end += block_tokens_) {
+      if (end - p.past < most_state_rows(spec_)) continue;  // some of it came before the part
+      blocks.push_back(p.blocks[static_cast<size_t>(end / block_tokens_ - 1)]);
+      rows.push_back(static_cast<int32_t>(row + end - p.past - 1));
     }
+    row += count;
+  }
+  if (!rows.empty()) decoding.kept_rows = from_values({std::ssize(rows)}, rows);
+  return blocks;
+}
+
+void PagedState::save_kept(const std::vector<int32_t>& blocks, const Decoding& decoding) const {
+  if (blocks.empty()) return;
+  const Tensor block_N = to_device(from_values({std::ssize(blocks)}, blocks), device_);
+  for (size_t i = 0; i < saved_.size(); ++i) {
+    const LayerState& from = decoding.layers[i];
+    if (from.conv_kept) put_back(saved_[i].conv, from.conv_kept, block_N);
+    if (from.value_kept) put_back(saved_[i].value, from.value_kept, block_N);
   }
 }
 
@@ -172,16 +251,22 @@ Tensor PagedState::forward(std::span<const Part> parts, int64_t least_rows) {
     all.push_back({filler_slot_, filler_blocks_, 0, std::span(filler_tokens_).first(missing)});
   }
   Rows laid = lay_out(all);
+  std::vector<int32_t> slots;
+  for (const Part& p : all) slots.push_back(static_cast<int32_t>(p.slot));
+  const Tensor slot_N = to_device(from_values({std::ssize(slots)}, slots), device_);
   Decoding decoding;
-  gather(all, decoding);
-  decoding.write_row_N = laid.write_row_N;
+  gather(slot_N, decoding);
+  decoding.write_row_N = to_device(laid.write_row_N, device_);
   for (size_t i = 0; i < spec_.layers.size(); ++i) {
     const bool same = i > 0 && spec_.layers[i].window == spec_.layers[i - 1].window;
     decoding.ranges.push_back(same ? decoding.ranges.back()
-                                   : windowed(laid, spec_.layers[i].window));
+                                   : to_device(windowed(laid, spec_.layers[i].window), device_));
   }
+  const std::vector<int32_t> filled = keep_at_block_ends(parts, decoding);
   const Tensor h = model_.forward(laid.ids_N, laid.segments, &decoding);
-  scatter(parts, decoding);
+  save_kept(filled, decoding);
+  const auto own = static_cast<int64_t>(parts.size());  // the filler is forgotten
+  scatter(slot_N.view({slot_N.numel(), 1}).slice_rows(0, own).view({own}), decoding);
   return h;
 }
 

@@ -14,8 +14,9 @@ namespace tephra {
 
 class PagedState {
  public:
-  // The model must outlive it.
-  PagedState(Model& model, int64_t blocks, int64_t block_tokens, int64_t slots);
+  // The model must outlive it. `filler_tokens`: of the filler, at most.
+  PagedState(Model& model, int64_t blocks, int64_t block_tokens, int64_t slots,
+             int64_t filler_tokens = 64);
 
   // Memory of one block: keys, values and the copy of the fixed state.
   static int64_t block_bytes(Model& model, int64_t block_tokens);
@@ -28,10 +29,19 @@ class PagedState {
     std::span<const int32_t> tokens;  // new ones
   };
 
-  // Runs the model over all parts at once: final hidden states, part after part. At least
-  // `least_rows` rows are computed, by a filler that is forgotten; what comes back has its rows,
-  // too, at the end.
+  // Runs the model over all parts at once, and saves the fixed state for each block that a part
+  // that begins at or before its first row fills and goes beyond: final hidden states, part after
+  // part. At least `least_rows` rows are computed, by a filler that is forgotten; what comes back
+  // has its rows, too, at the end.
   Tensor forward(std::span<const Part> parts, int64_t least_rows);
+
+  // Whether the model has kernels of its own for parts of one token each.
+  bool takes_steps() const { return step_ != nullptr; }
+  int64_t step_rows() const { return step_->most_rows(); }
+  // Runs these: one token each, at most step_rows() of them. The results are of this call until the
+  // next one.
+  DecodeStep* decode(std::span<const Part> parts);
+  void replay(const Tensor& experts) { step_->replay(experts); }  // see DecodeStep
 
   void clear(int64_t slot);                // the fixed state before the first token
   void save(int64_t slot, int32_t block);  // as the state after this block's last token
@@ -46,16 +56,25 @@ class PagedState {
 
   Rows lay_out(std::span<const Part> parts) const;
   KeyRanges windowed(const Rows& rows, int64_t window) const;
-  void gather(std::span<const Part> parts, Decoding& decoding) const;
-  void scatter(std::span<const Part> parts, const Decoding& decoding) const;
+  // Fixed state of the sequences in these slots.
+  void gather(const Tensor& slot_N, Decoding& decoding) const;
+  void scatter(const Tensor& slot_N, const Decoding& decoding) const;
+  std::vector<int32_t> keep_at_block_ends(std::span<const Part> parts, Decoding& decoding) const;
+  void save_kept(const std::vector<int32_t>& blocks, const Decoding& decoding) const;
+  void make_step(int64_t slots, int64_t blocks);
+  void tell_table(int64_t slot, std::span<const int32_t> blocks);
 
   Model& model_;
   StateSpec spec_;
   int64_t block_tokens_, filler_slot_;
+  Device device_;
   std::vector<LayerState> live_;   // keys and values of all blocks; fixed state by slot
   std::vector<LayerState> saved_;  // fixed state by block
   std::vector<int32_t> filler_blocks_;
   std::vector<int32_t> filler_tokens_;
+  std::unique_ptr<DecodeStep> step_;          // on a GPU, where the model has one
+  std::vector<std::vector<int32_t>> tables_;  // by slot: what the device was told
+  Tensor device_tables_;
 };
 
 }  // namespace tephra

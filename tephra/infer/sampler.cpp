@@ -99,26 +99,21 @@ Logprobs logprobs(std::span<const float> logits, int64_t usable, int32_t id, int
   return result;
 }
 
-int32_t sample(std::span<const float> logits, int64_t usable, const Sampling& s, uint32_t sequence,
-               uint64_t position) {
-  logits = logits.first(static_cast<size_t>(usable));
-  const int32_t best = likeliest(logits);
-  require_data(std::isfinite(logits[best]),
-               "the model's logits are not finite; `tephra checkpoint verify` finds weights that "
-               "are not");
-  if (s.temperature == 0) return best;
+namespace {
 
-  // Below 1e-12 of the likeliest a token is never drawn in practice; leaving it out here keeps the
-  // sort short on large vocabularies.
-  const double floor = std::max(s.min_p, 1e-12);
-  // Anything below is sure to weigh less, so its exponential need not be computed.
-  const double least = double(logits[best]) + s.temperature * (std::log(floor) - 1e-3);
-  std::vector<Candidate> candidates;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (double(logits[i]) < least) continue;
-    const double weight = std::exp((double(logits[i]) - double(logits[best])) / s.temperature);
-    if (weight >= floor) candidates.push_back({static_cast<int32_t>(i), logits[i], weight});
-  }
+// Below 1e-12 of the likeliest a token is never drawn in practice; leaving it out keeps the sort
+// short on large vocabularies.
+double least_weight(const Sampling& s) { return std::max(s.min_p, 1e-12); }
+
+// Adds it unless it weighs too little.
+void consider(std::vector<Candidate>& candidates, int32_t id, float logit, double best,
+              const Sampling& s) {
+  const double weight = std::exp((double(logit) - best) / s.temperature);
+  if (weight >= least_weight(s)) candidates.push_back({id, logit, weight});
+}
+
+int32_t draw(std::vector<Candidate>& candidates, const Sampling& s, uint32_t sequence,
+             uint64_t position) {
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
   });
@@ -135,6 +130,42 @@ int32_t sample(std::span<const float> logits, int64_t usable, const Sampling& s,
     if (left < 0) return c.id;
   }
   return candidates.back().id;
+}
+
+}  // namespace
+
+double least_drawn(const Sampling& s, double best) {
+  return best + s.temperature * (std::log(least_weight(s)) - 1e-3);
+}
+
+int32_t sample_among(std::span<const SampleCandidate> some, const Sampling& s, uint32_t sequence,
+                     uint64_t position) {
+  double best = -std::numeric_limits<double>::infinity();
+  for (const SampleCandidate& c : some) best = std::max(best, double(c.logit));
+  require_data(std::isfinite(best), "{}", kLogitsNotFinite);
+  const double least = least_drawn(s, best);
+  std::vector<Candidate> candidates;
+  for (const SampleCandidate& c : some) {
+    if (double(c.logit) >= least) consider(candidates, c.id, c.logit, best, s);
+  }
+  return draw(candidates, s, sequence, position);
+}
+
+int32_t sample(std::span<const float> logits, int64_t usable, const Sampling& s, uint32_t sequence,
+               uint64_t position) {
+  logits = logits.first(static_cast<size_t>(usable));
+  const int32_t best = likeliest(logits);
+  require_data(std::isfinite(logits[best]), "{}", kLogitsNotFinite);
+  if (s.temperature == 0) return best;
+
+  // Anything below is sure to weigh less, so its exponential need not be computed.
+  const double least = least_drawn(s, double(logits[best]));
+  std::vector<Candidate> candidates;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (double(logits[i]) < least) continue;
+    consider(candidates, static_cast<int32_t>(i), logits[i], double(logits[best]), s);
+  }
+  return draw(candidates, s, sequence, position);
 }
 
 }  // namespace tephra

@@ -53,6 +53,21 @@ struct Logprobs {
 };
 Logprobs logprobs(std::span<const float> logits, int64_t usable, int32_t id, int64_t top);
 
+inline constexpr const char* kLogitsNotFinite =
+    "the model's logits are not finite; `tephra checkpoint verify` finds weights that are not";
+
+// A logit below this is sure not to be drawn, when `best` is the largest.
+double least_drawn(const Sampling& sampling, double best);
+
+struct SampleCandidate {
+  int32_t id;
+  float logit;
+};
+// As sample, from a part of a row that has all logits of at least least_drawn, in any order; the
+// temperature is above 0.
+int32_t sample_among(std::span<const SampleCandidate> some, const Sampling& sampling,
+                     uint32_t sequence, uint64_t position);
+
 // One id of `logits` (one row over the vocabulary); ids from `usable` on are never chosen. Ties go
 // to the lower id.
 int32_t sample(std::span<const float> logits, int64_t usable, const Sampling& sampling,

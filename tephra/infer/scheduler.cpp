@@ -15,7 +15,10 @@ namespace {
 
 constexpr int64_t kManyRows = cpu::kDecodeRows;  // the fewest of the kernels for many
 
+bool on_gpu(Model& model) { return model.parameters().device().kind == Device::Kind::gpu; }
+
 EngineOptions completed(Model& model, EngineOptions o) {
+  if (o.prefill_tokens == 0) o.prefill_tokens = on_gpu(model) ? 2048 : 512;
   require(o.sequences >= 1 && o.prefill_tokens >= 1 && o.kv_memory >= 1,
           "engine: expected at least one sequence, one prompt token a step and one byte of KV "
           "memory, got {}, {} and {}",
@@ -60,7 +63,14 @@ Scheduler::Scheduler(Model& model, const EngineOptions& options)
     : model_(model),
       options_(completed(model, options)),
       pool_(block_count(model, options_), options_.block_tokens),
-      state_(model, pool_.size(), options_.block_tokens, options_.sequences) {
+      prompt_rows_(on_gpu(model) ? std::max(options_.prefill_tokens, options_.block_tokens)
+                                 : kManyRows),
+      answer_rows_(on_gpu(model)         ? std::max(kManyRows, options_.sequences)
+                   : options_.throughput ? kManyRows
+                                         : 1),
+      logit_rows_(on_gpu(model) ? kLogitRows : kManyRows),
+      state_(model, pool_.size(), options_.block_tokens, options_.sequences,
+             std::max(prompt_rows_, answer_rows_)) {
   for (int64_t i = options_.sequences; i-- > 0;) free_slots_.push_back(i);
 }
 
@@ -232,8 +242,7 @@ void Scheduler::prefill_pass() {
   int64_t total = 0;
   for (Place p = running_.begin(); p != running_.end(); ++p) {
     if (!p->reads_prompt()) continue;
-    const int64_t next_cut = (p->fed / options_.block_tokens + 1) * options_.block_tokens;
-    const int64_t end = std::min(p->prompt_size(), next_cut);
+    const int64_t end = std::min(p->prompt_size(), next_cut(*p, options_.prefill_tokens - total));
     if (total > 0 && total + end - p->fed > options_.prefill_tokens) break;
     const auto& prompt = p->request.prompt;
     places.push_back(p);
@@ -241,31 +250,40 @@ void Scheduler::prefill_pass() {
     total += end - p->fed;
   }
   if (places.empty()) return;
-  const Tensor h_NH = run(places, tokens, kManyRows);
+  const Tensor h_NH = run(places, tokens, prompt_rows_);
 
   std::vector<Heard> heard;
   int64_t row = 0;
   for (size_t i = 0; i < places.size(); ++i) {
     Sequence& s = *places[i];
     const auto count = static_cast<int64_t>(tokens[i].size());
-    remember_block(s);
+    remember_blocks(s, s.fed - count);
     if (s.request.prompt_logprobs) tell_prompt_logprobs(s, h_NH, row, count);
     row += count;
     if (!s.reads_prompt() && s.said.empty()) heard.push_back({places[i], row - 1});
   }
-  choose(h_NH, heard, kManyRows);
+  choose(h_NH, heard, logit_rows_);
 }
 
-// A block that a chunk has just filled, with the fixed state at its end.
-void Scheduler::remember_block(Sequence& s) {
+// Where a chunk ends, behind at most `room` tokens: at the end of its first block or, on a GPU, of
+// as many as there is room for. Its rows have the same bits either way, but a CPU gains nothing.
+int64_t Scheduler::next_cut(const Sequence& s, int64_t room) const {
+  const int64_t each = options_.block_tokens, first = (s.fed / each + 1) * each;
+  return on_gpu(model_) ? std::max(first, (s.fed + room) / each * each) : first;
+}
+
+// Blocks that a chunk from `begin` on has just filled, with the fixed state at their ends.
+void Scheduler::remember_blocks(Sequence& s, int64_t begin) {
+  if (!options_.prefix_cache) return;
   const int64_t each = options_.block_tokens;
-  if (!options_.prefix_cache || s.fed % each != 0) return;
-  const auto index = static_cast<size_t>(s.fed / each - 1);
-  state_.save(s.slot, s.blocks[index]);
-  const auto before = index > 0 ? std::optional(s.blocks[index - 1]) : std::nullopt;
-  pool_.remember(s.blocks[index], before,
-                 std::span(s.request.prompt)
-                     .subspan(index * static_cast<size_t>(each), static_cast<size_t>(each)));
+  if (s.fed % each == 0) state_.save(s.slot, s.blocks[static_cast<size_t>(s.fed / each - 1)]);
+  for (int64_t i = begin / each; i < s.fed / each; ++i) {
+    const auto index = static_cast<size_t>(i);
+    const auto before = index > 0 ? std::optional(s.blocks[index - 1]) : std::nullopt;
+    pool_.remember(s.blocks[index], before,
+                   std::span(s.request.prompt)
+                       .subspan(index * static_cast<size_t>(each), static_cast<size_t>(each)));
+  }
 }
 
 void Scheduler::decode_pass() {
@@ -283,20 +301,40 @@ void Scheduler::decode_pass() {
 
 // One more token for each of these, all in one class of kernels.
 void Scheduler::decode(std::span<const Place> places) {
-  const int64_t least_rows = options_.throughput ? kManyRows : 1;
+  if (state_.takes_steps()) return decode_steps(places);
   std::optional<cpu::FewRowsScope> few;
   if (!options_.throughput) few.emplace();
   std::vector<std::vector<int32_t>> tokens;
   for (const Place p : places) {
     tokens.push_back({p->said[static_cast<size_t>(p->fed - p->prompt_size())]});
   }
-  const Tensor h_NH = run(places, tokens, least_rows);
+  const Tensor h_NH = run(places, tokens, answer_rows_);
   std::vector<Heard> heard;
   for (size_t i = 0; i < places.size(); ++i) {
     // One that was put aside first goes over what it had said.
     if (places[i]->fed == places[i]->known()) heard.push_back({places[i], int64_t(i)});
   }
-  choose(h_NH, heard, least_rows);
+  choose(h_NH, heard, on_gpu(model_) ? logit_rows_ : answer_rows_);
+}
+
+void Scheduler::decode_steps(std::span<const Place> places) {
+  while (!places.empty()) {
+    const auto count = std::min(places.size(), static_cast<size_t>(state_.step_rows()));
+    const std::span<const Place> some = places.first(count);
+    places = places.subspan(count);
+    std::vector<PagedState::Part> parts;
+    for (const Place p : some) {
+      const auto at = static_cast<size_t>(p->fed - p->prompt_size());
+      parts.push_back({p->slot, p->blocks, p->fed, std::span(p->said).subspan(at, 1)});
+    }
+    DecodeStep* step = state_.decode(parts);
+    std::vector<Heard> heard;
+    for (size_t i = 0; i < count; ++i) {
+      ++some[i]->fed;
+      if (some[i]->fed == some[i]->known()) heard.push_back({some[i], int64_t(i)});
+    }
+    if (!heard.empty()) choose_from(*step, heard);
+  }
 }
 
 bool Scheduler::grow(Place p) {

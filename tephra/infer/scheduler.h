@@ -16,6 +16,8 @@ namespace tephra {
 
 class Scheduler {
  public:
+  static constexpr int64_t kLogitRows = 64;  // rows of logits that exist at a time
+
   // The model must outlive it.
   Scheduler(Model& model, const EngineOptions& options);
 
@@ -64,15 +66,20 @@ class Scheduler {
   void decode_pass();
   bool grow(Place p);  // a block for its next token; false: it was put aside itself
   void preempt(Place p);
-  void remember_block(Sequence& s);
+  int64_t next_cut(const Sequence& s, int64_t room) const;
+  void remember_blocks(Sequence& s, int64_t begin);
   void decode(std::span<const Place> places);
+  void decode_steps(std::span<const Place> places);  // by the model's own kernels
   // At least `least_rows` rows are computed, so that the class of kernels is known.
   Tensor run(std::span<const Place> places, const std::vector<std::vector<int32_t>>& tokens,
              int64_t least_rows);
 
   void tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t row, int64_t count);
   void choose(const Tensor& h_NH, const std::vector<Heard>& heard, int64_t least_rows);
-  void choose_some(const Tensor& h_NH, std::span<const Heard> heard, int64_t least_rows);
+  // The tokens of some sequences, from their logits, a row each, on the host.
+  void choose_from(const Tensor& logits, std::span<const Heard> heard);
+  void choose_from(DecodeStep& step, std::span<const Heard> heard);
+  void choose_from_rows(const Tensor& logits, std::span<const Heard> heard);  // of the device
   EngineToken pick(Sequence& s, std::span<float> logits, std::span<const uint64_t> allowed) const;
   void take_token(Place p, const EngineToken& token);
   void finish(Place p, EndReason reason, const std::string& error = {});
@@ -83,6 +90,10 @@ class Scheduler {
   Model& model_;
   EngineOptions options_;
   BlockPool pool_;
+  // Rows that a pass over prompts, one over answers, and their logits have at least, so that the
+  // class of kernels is known: on a GPU the library's choice goes by their number, so it never
+  // changes.
+  int64_t prompt_rows_, answer_rows_, logit_rows_;
   PagedState state_;
   std::vector<int64_t> free_slots_;
   std::list<Sequence> running_;  // by arrival

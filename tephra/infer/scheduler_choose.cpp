@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scheduler's second half: from hidden states to tokens.
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
 
 #include "tephra/autograd/tape.h"
 #include "tephra/base/clock.h"
@@ -11,8 +14,6 @@
 namespace tephra {
 namespace {
 
-constexpr int64_t kLogitRows = 64;  // rows of logits that exist at a time
-
 std::span<float> row_of(const Tensor& logits, int64_t row) {
   return {logits.row<float>(row), static_cast<size_t>(logits.cols())};
 }
@@ -22,12 +23,27 @@ Tensor logits_of(const Model& model, const Tensor& h_NH, std::span<const int64_t
                  int64_t least_rows) {
   const NoGrad no_grad;
   const auto count = static_cast<int64_t>(rows.size());
-  const Tensor some = zeros({std::max(count, least_rows), h_NH.cols()}, h_NH.dtype());
+  const Tensor some =
+      zeros({std::max(count, least_rows), h_NH.cols()}, h_NH.dtype(), h_NH.device());
   for (int64_t i = 0; i < count; ++i) {
     const int64_t row = rows[static_cast<size_t>(i)];
     copy_into(some.slice_rows(i, i + 1), h_NH.slice_rows(row, row + 1));
   }
-  return to_dtype(model.logits(some), DType::f32);
+  return to_device(to_dtype(model.logits(some), DType::f32).slice_rows(0, count), kCpu);
+}
+
+// Whether a token is asked for and nothing else: the logits as they are, and no word of them.
+bool takes_plain_logits(const EngineRequest& r) {
+  return !r.sampling.has_penalties() && r.sampling.bias.empty() && !r.filter &&
+         r.top_logprobs < 0 && r.max_new_tokens > 0;
+}
+
+// The largest float that is not above it.
+float not_above(double value) {
+  const auto rounded = static_cast<float>(value);
+  return double(rounded) <= value
+             ? rounded
+             : std::nextafter(rounded, -std::numeric_limits<float>::infinity());
 }
 
 }  // namespace
@@ -40,7 +56,7 @@ void Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t ro
       if (first + i + 1 < s.prompt_size()) rows.push_back(row + i);
     }
     if (rows.empty()) return;
-    const Tensor logits = logits_of(model_, h_NH, rows, cpu::kDecodeRows);
+    const Tensor logits = logits_of(model_, h_NH, rows, logit_rows_);
     std::vector<EngineToken> tokens(rows.size());
     parallel_for(static_cast<int64_t>(rows.size()), 1, [&](int64_t i, int64_t) {
       const int32_t id = s.request.prompt[static_cast<size_t>(first + begin + i + 1)];
@@ -56,17 +72,17 @@ void Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t ro
 
 void Scheduler::choose(const Tensor& h_NH, const std::vector<Heard>& heard, int64_t least_rows) {
   for (size_t i = 0; i < heard.size(); i += kLogitRows) {
-    choose_some(h_NH, std::span(heard).subspan(i, std::min<size_t>(kLogitRows, heard.size() - i)),
-                least_rows);
+    const auto some = std::span(heard).subspan(i, std::min<size_t>(kLogitRows, heard.size() - i));
+    std::vector<int64_t> rows;
+    for (const Heard& h : some) rows.push_back(h.row);
+    choose_from(logits_of(model_, h_NH, rows, least_rows), some);
   }
 }
 
-void Scheduler::choose_some(const Tensor& h_NH, std::span<const Heard> heard, int64_t least_rows) {
-  std::vector<int64_t> rows;
+void Scheduler::choose_from(const Tensor& logits, std::span<const Heard> heard) {
   std::vector<std::vector<uint64_t>> allowed(heard.size());
   std::vector<std::string> errors(heard.size());
   for (size_t i = 0; i < heard.size(); ++i) {
-    rows.push_back(heard[i].row);
     TokenFilter* filter = heard[i].sequence->request.filter.get();
     if (filter == nullptr) continue;
     try {
@@ -76,7 +92,6 @@ void Scheduler::choose_some(const Tensor& h_NH, std::span<const Heard> heard, in
       errors[i] = e.what();
     }
   }
-  const Tensor logits = logits_of(model_, h_NH, rows, least_rows);
   std::vector<EngineToken> chosen(heard.size());
   parallel_for(static_cast<int64_t>(heard.size()), 1, [&](int64_t row, int64_t) {
     const auto i = static_cast<size_t>(row);
@@ -93,6 +108,58 @@ void Scheduler::choose_some(const Tensor& h_NH, std::span<const Heard> heard, in
     } else {
       finish(heard[i].sequence, EndReason::failed, errors[i]);
     }
+  }
+}
+
+// Who takes the likeliest token needs eight bytes from the device; who draws, the tokens that could
+// be drawn; for the rest, and where these are too many, a row of logits comes.
+void Scheduler::choose_from(DecodeStep& step, std::span<const Heard> heard) {
+  const std::vector<DecodeStep::Likeliest> likeliest = step.likeliest();
+  // Nothing is at least infinity.
+  std::vector<float> least(likeliest.size(), std::numeric_limits<float>::infinity());
+  bool draws = false;
+  for (const Heard& h : heard) {
+    const auto row = static_cast<size_t>(h.row);
+    const EngineRequest& r = h.sequence->request;
+    if (!takes_plain_logits(r) || r.sampling.temperature == 0) continue;
+    least[row] = not_above(least_drawn(r.sampling, double(likeliest[row].logit)));
+    draws = true;
+  }
+  std::vector<std::optional<std::vector<DecodeStep::Likeliest>>> candidates(likeliest.size());
+  if (draws) candidates = step.at_least(least);
+
+  std::vector<Heard> others;
+  for (const Heard& h : heard) {
+    const auto row = static_cast<size_t>(h.row);
+    Sequence& s = *h.sequence;
+    const EngineRequest& r = s.request;
+    const bool plain = takes_plain_logits(r), greedy = r.sampling.temperature == 0;
+    if (!plain || (!greedy && std::isfinite(likeliest[row].logit) && !candidates[row])) {
+      others.push_back(h);
+    } else if (!std::isfinite(likeliest[row].logit)) {
+      finish(h.sequence, EndReason::failed, kLogitsNotFinite);
+    } else if (greedy) {
+      take_token(h.sequence, {.id = likeliest[row].token, .logprobs = {}});
+    } else {
+      std::vector<SampleCandidate> some;
+      for (const auto& [token, logit] : *candidates[row]) some.push_back({token, logit});
+      const auto position = static_cast<uint64_t>(s.known());
+      take_token(h.sequence,
+                 {.id = sample_among(some, r.sampling, r.stream, position), .logprobs = {}});
+    }
+  }
+  choose_from_rows(step.logits(), others);
+}
+
+void Scheduler::choose_from_rows(const Tensor& all, std::span<const Heard> heard) {
+  for (size_t i = 0; i < heard.size(); i += kLogitRows) {
+    const auto some = heard.subspan(i, std::min<size_t>(kLogitRows, heard.size() - i));
+    const Tensor logits({std::ssize(some), all.cols()}, DType::f32);
+    for (int64_t r = 0; r < logits.rows(); ++r) {
+      const int64_t from = some[static_cast<size_t>(r)].row;
+      copy_into(logits.slice_rows(r, r + 1), all.slice_rows(from, from + 1));
+    }
+    choose_from(logits, some);
   }
 }
 

@@ -49,4 +49,10 @@ VerifyReport verify_attention(const SafetensorsFile& golden, DType dtype, Device
 // random tokens.
 VerifyReport verify_itself(Model& model, int64_t tokens, uint64_t seed);
 
+// The engine's own kernels for single tokens against the forward pass of training, on random
+// tokens: the mean Kullback-Leibler divergence of the next token's probabilities, with the experts
+// that the forward pass chose and, as a note, with those that the engine chooses. Nothing is
+// checked where the model has no such kernels (Model::decode_step).
+VerifyReport verify_engine(Model& model, int64_t tokens, uint64_t seed);
+
 }  // namespace tephra

@@ -8,6 +8,7 @@
 #include "tephra/autograd/parameter.h"
 #include "tephra/base/files.h"
 #include "tephra/base/json.h"
+#include "tephra/models/decode_step.h"
 #include "tephra/models/weights.h"
 #include "tephra/nn/state.h"
 
@@ -69,6 +70,12 @@ class Model {
                          Decoding* decoding = nullptr) const = 0;
   // [N, H] -> [N, vocabulary] in the acc dtype. Not recorded.
   virtual Tensor logits(const Tensor& h_NH) const = 0;
+  // Kernels of its own for feeding single tokens, on this memory, which the model and the caller
+  // outlive; null where it has none for this device, dtype or shape.
+  virtual std::unique_ptr<DecodeStep> decode_step(const DecodeMemory& memory) {
+    (void)memory;
+    return nullptr;
+  }
   // scale * sum of the cross-entropies of targets_N (i32, -1: none); never holds all logits at
   // once.
   virtual Tensor loss(const Tensor& h_NH, const Tensor& targets_N, double scale) const = 0;

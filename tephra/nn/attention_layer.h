@@ -13,6 +13,7 @@ struct LayerContext {
   const KeyRanges& ranges;  // rows of this call's keys, or of the state's when there is one
   LayerState* state = nullptr;
   const Tensor* write_row_N = nullptr;  // where new keys and values go in the state
+  const Tensor* kept_rows = nullptr;    // see Decoding
 };
 
 class AttentionLayer {
@@ -33,5 +34,8 @@ struct KeysValues {
 // The keys and values that context.ranges speaks of: this call's own or, when decoding, those of
 // the state after this call's went in.
 KeysValues remembered(const Tensor& k, const Tensor& v, const LayerContext& context);
+
+// The last `rows` rows of x up to each of kept_rows: [kept, rows, width].
+Tensor rows_up_to(const Tensor& x, const Tensor& kept_rows, int64_t rows);
 
 }  // namespace tephra

@@ -72,7 +72,12 @@ Tensor CcaAttention::convolved(const Tensor& z_NC, const LayerContext& context) 
   const int64_t lead_rows = config_.conv_count == 2 ? config_.conv1_width - 1 : 0;
   const auto [u_NC, lead] =
       depthwise_conv(z_NC, conv0_weight_, conv0_bias_, context.segments, left, lead_rows);
-  if (left) context.state->conv = tail_state(z_NC, context.segments, left, left.dim(1));
+  if (left) {
+    context.state->conv = tail_state(z_NC, context.segments, left, left.dim(1));
+    if (context.kept_rows) {
+      context.state->conv_kept = rows_up_to(z_NC, *context.kept_rows, left.dim(1));
+    }
+  }
   if (config_.conv_count == 1) return u_NC;
   return grouped_conv(u_NC, conv1_weight_, conv1_bias_, context.segments, lead);
 }
@@ -94,8 +99,11 @@ Tensor CcaAttention::values(const Tensor& v_NV, const LayerContext& context) con
   const Tensor left = context.state ? context.state->value : Tensor();  // [sequences, 1, V / 2]
   if (left) {
     const int64_t half = v_NV.cols() / 2;
-    context.state->value =
-        tail_state(slice_columns(v_NV, half, 2 * half), context.segments, left, 1);
+    const Tensor delayed_NV = slice_columns(v_NV, half, 2 * half);
+    context.state->value = tail_state(delayed_NV, context.segments, left, 1);
+    if (context.kept_rows) {
+      context.state->value_kept = rows_up_to(delayed_NV, *context.kept_rows, 1);
+    }
   }
   const Tensor shifted_NV = value_shift(v_NV, context.segments, left);
   // A token before the document projects to the bias, so it is added after the shift.

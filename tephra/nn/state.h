@@ -33,6 +33,8 @@ struct LayerState {
   Tensor v;      // [rows, kv_width], undefined when values are in the keys
   Tensor conv;   // [count, conv_rows, conv_width]
   Tensor value;  // [count, 1, value_width]
+  // What the fixed state was after the rows that Decoding::kept_rows names: [kept, ...] as above.
+  Tensor conv_kept = {}, value_kept = {};
 };
 
 // Given to a model's forward pass when it decodes: where to put the new keys and values, and which
@@ -41,6 +43,9 @@ struct Decoding {
   std::vector<LayerState> layers;
   Tensor write_row_N;             // i32: row of each token in k and v
   std::vector<KeyRanges> ranges;  // by layer, into k and v
+  // i32: rows within their segments, as many as the state has from the segment's first on, after
+  // which the fixed state is wanted, too. Undefined: none.
+  Tensor kept_rows = {};
 };
 
 }  // namespace tephra

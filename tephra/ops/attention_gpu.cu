@@ -416,14 +416,47 @@ gpu::AttentionInput fast_input(const Kernel& k) {
 
 template <class Kernel>
 bool maybe_fast(const Kernel& k) {
-  return gpu::kHasCudaLibraries && k.q.dtype() == DType::bf16 && !k.ranges.pages &&
-         k.value_dim() == k.head_dim && !gpu::using_portable_gemm();
+  return gpu::kHasCudaLibraries && k.q.dtype() == DType::bf16 && k.value_dim() == k.head_dim &&
+         !gpu::using_portable_gemm();
 }
 
-// The fast paths; false when they do not take this.
+// Rows of pages, one after another.
+template <class T>
+struct PageColumns {
+  gpu::Rows<const T> from;
+  const int32_t* pages;
+  int64_t page_rows;
+  gpu::Rows<T> to;
+
+  template <int W>
+  __device__ void run(int64_t r, int64_t c) const {
+    const int64_t row = pages[r / page_rows] * page_rows + r % page_rows;
+    gpu::store_packed(to[r] + c, gpu::load_packed<W>(from[row] + c));
+  }
+};
+
+Tensor in_one_piece(gpu::Stream& stream, const Tensor& paged, const KeyRanges& ranges) {
+  const Tensor to({ranges.pages.numel() * ranges.page_rows, paged.cols()}, paged.dtype(),
+                  paged.device(), Purpose::workspace);
+  gpu::visit_float(paged.dtype(), [&]<class T>() {
+    const PageColumns<T> f{gpu::rows_of<const T>(paged), ranges.pages.data<int32_t>(),
+                           ranges.page_rows, gpu::rows_of<T>(to)};
+    gpu::for_each_wide(stream, to.rows(), to.cols(), gpu::are_wide(to.cols(), f.from, f.to), f);
+  });
+  return to;
+}
+
+// The fast paths; false when they do not take this. They want keys in one piece: a copy of those
+// that are seen costs little beside the products of a prompt with them.
 bool attend_fast(gpu::Stream& stream, const Attention& k) {
   if constexpr (gpu::kHasCudaLibraries) {
     if (!maybe_fast(k)) return false;
+    if (k.ranges.pages) {
+      const Tensor keys = in_one_piece(stream, k.k, k.ranges);
+      const Tensor values = in_one_piece(stream, k.v, k.ranges);
+      const KeyRanges plain{k.ranges.first_N, k.ranges.last_N};
+      return attend_fast(stream, {k.q, keys, values, plain, k.head_dim, k.scale, k.o, k.lse});
+    }
     const gpu::AttentionInput in = fast_input(k);
     if (!gpu::takes_attention(stream, in)) return false;
     gpu::attention_hopper(stream, in, matrix_out(k.o), matrix_out(k.lse));

@@ -16,4 +16,15 @@ void copy_rows(const Tensor& to, const Tensor& row_N, const Tensor& from) {
   launch(to.device(), "copy_rows", kernel::CopyRows{to, rows, from});
 }
 
+void take_rows(const Tensor& to, const Tensor& from, const Tensor& row_N) {
+  require(to.cols() == from.cols() && to.dtype() == from.dtype(),
+          "take_rows: cannot take rows of {} {} into {} {}", from.dtype(), from.shape(), to.dtype(),
+          to.shape());
+  require(row_N.dtype() == DType::i32 && row_N.numel() == to.rows(),
+          "take_rows: {} rows need as many i32 row numbers, got {} {}", to.rows(), row_N.dtype(),
+          row_N.shape());
+  const Tensor rows = to_device(row_N, to.device());
+  launch(to.device(), "take_rows", kernel::TakeRows{to, from, rows});
+}
+
 }  // namespace tephra

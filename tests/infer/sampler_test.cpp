@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -139,6 +140,26 @@ TEST(Sampler, GivesLogprobsOfTheUsableTokensInOrder) {
 TEST(Sampler, RefusesABrokenModel) {
   EXPECT_THROW(sample(std::vector<float>{NAN, NAN}, 2, {}, 0, 0), Error);
   EXPECT_THROW(sample(std::vector<float>{1, NAN, 2}, 3, {}, 0, 0), Error);
+}
+
+// A part of the row that has all that could be drawn is as good as the row, in any order.
+TEST(Sampler, DrawsTheSameFromAPartOfTheRow) {
+  std::vector<float> logits;
+  for (int i = 0; i < 400; ++i) logits.push_back(static_cast<float>((i * 37 + 11) % 400) * 0.3f);
+  for (const Sampling& s :
+       {Sampling{.temperature = 0.7}, Sampling{.temperature = 1.5, .top_k = 9},
+        Sampling{.temperature = 1, .top_p = 0.8}, Sampling{.temperature = 2, .min_p = 0.1}}) {
+    const double least = least_drawn(s, *std::max_element(logits.begin(), logits.end()));
+    std::vector<SampleCandidate> some;
+    for (int32_t i = 399; i >= 0; --i) {
+      const float logit = logits[static_cast<size_t>(i)];
+      if (double(logit) >= least - 0.5) some.push_back({i, logit});
+    }
+    ASSERT_LT(some.size(), logits.size());
+    for (uint64_t position = 0; position < 200; ++position) {
+      EXPECT_EQ(sample_among(some, s, 3, position), sample(logits, 400, s, 3, position));
+    }
+  }
 }
 
 }  // namespace

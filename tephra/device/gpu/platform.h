@@ -31,6 +31,9 @@ using Properties = hipDeviceProp_t;
 inline constexpr const char* kBackend = "HIP";
 inline constexpr bool kHasCudaLibraries = false;
 inline constexpr Result kNotCompiledForDevice = hipErrorNoBinaryForGpu;
+// Whether a kernel can start before the one ahead of it has ended.
+inline bool can_start_early(int) { return false; }
+inline constexpr auto kMostShared = hipDeviceAttributeMaxSharedMemoryPerBlock;
 
 // Lanes that run together; a power of two.
 __device__ inline int wave_size() { return warpSize; }
@@ -38,6 +41,17 @@ template <class T>
 __device__ T shuffle_xor(T value, int mask) {
   return __shfl_xor(value, mask);
 }
+// What `lane` of the caller's 32 neighbours has.
+template <class T>
+__device__ T shuffle_from(T value, int lane) {
+  return __shfl(value, lane, 32);
+}
+
+// A kernel that may start before the one ahead of it has ended (Stream::launch_early): the first
+// waits for that one's results, the second lets the next kernel start. Not on AMD: kernels follow
+// each other.
+__device__ inline void wait_for_kernel_ahead() {}
+__device__ inline void let_next_kernel_start() {}
 #else
 using Result = cudaError_t;
 using RawStream = cudaStream_t;
@@ -49,13 +63,92 @@ using Properties = cudaDeviceProp;
 inline constexpr const char* kBackend = "CUDA";
 inline constexpr bool kHasCudaLibraries = true;
 inline constexpr Result kNotCompiledForDevice = cudaErrorNoKernelImageForDevice;
+inline constexpr auto kMostShared = cudaDevAttrMaxSharedMemoryPerBlockOptin;
+inline bool can_start_early(int device) {
+  int major = 0;
+  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+         major >= 9;
+}
 
 __device__ inline int wave_size() { return warpSize; }
 template <class T>
 __device__ T shuffle_xor(T value, int mask) {
   return __shfl_xor_sync(0xffffffffu, value, mask);
 }
+template <class T>
+__device__ T shuffle_from(T value, int lane) {
+  return __shfl_sync(0xffffffffu, value, lane);
+}
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+__device__ inline void wait_for_kernel_ahead() { cudaGridDependencySynchronize(); }
+__device__ inline void let_next_kernel_start() { cudaTriggerProgrammaticLaunchCompletion(); }
+#else
+__device__ inline void wait_for_kernel_ahead() {}
+__device__ inline void let_next_kernel_start() {}
 #endif
+#endif
+
+// Sixteen bytes as registers hold them: eight numbers of bf16.
+struct alignas(16) Bits128 {
+  uint32_t at[4];
+};
+
+// Of a matrix that is read once and not soon again: it leaves no trace in the nearest cache.
+__device__ inline Bits128 load_once(const void* from) {
+#if defined(__CUDA_ARCH__)
+  Bits128 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.at[0]), "=r"(v.at[1]), "=r"(v.at[2]), "=r"(v.at[3])
+               : "l"(from));
+  return v;
+#else
+  return *static_cast<const Bits128*>(from);
+#endif
+}
+
+// What another block of the same kernel has written: read past the nearest cache.
+__device__ inline float load_fresh(const float* from) {
+#if defined(__CUDA_ARCH__)
+  return __ldcg(from);
+#else
+  return *static_cast<const volatile float*>(from);
+#endif
+}
+
+// c += a b over sixteen terms: a is 16 x 16, b 16 x 8, both bf16, held by 32 neighbouring threads.
+// With g = lane / 4 and t = lane % 4 a thread has terms 2t, 2t + 1 (a[0], a[1], b[0]) and 2t + 8,
+// 2t + 9 (a[2], a[3], b[1]) of rows g (a[0], a[2]) and g + 8 (a[1], a[3]) of a and of column g of
+// b, and of c columns 2t and 2t + 1 of these rows.
+__device__ inline void multiply_16x8x16(float (&c)[4], const uint32_t (&a)[4],
+                                        const uint32_t (&b)[2]) {
+#if defined(__CUDA_ARCH__)
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+  const auto dot = [](float sum, uint32_t x, uint32_t y) {
+    sum = fmaf(__builtin_bit_cast(float, x << 16), __builtin_bit_cast(float, y << 16), sum);
+    return fmaf(__builtin_bit_cast(float, x & 0xffff0000u),
+                __builtin_bit_cast(float, y & 0xffff0000u), sum);
+  };
+  for (int u = 0; u < 4; ++u) {
+    for (int half = 0; half < 2; ++half) {
+      const uint32_t low = shuffle_from(a[2 * half], 4 * g + u);
+      const uint32_t high = shuffle_from(a[2 * half + 1], 4 * g + u);
+      const uint32_t even = shuffle_from(b[half], 4 * (2 * t) + u);
+      const uint32_t odd = shuffle_from(b[half], 4 * (2 * t + 1) + u);
+      c[0] = dot(c[0], low, even);
+      c[1] = dot(c[1], low, odd);
+      c[2] = dot(c[2], high, even);
+      c[3] = dot(c[3], high, odd);
+    }
+  }
+#endif
+}
 
 inline constexpr Result kSuccess = TEPHRA_GPU_API(Success);
 
@@ -64,6 +157,14 @@ inline constexpr Result kSuccess = TEPHRA_GPU_API(Success);
 inline void check(Result result, const char* what) {
   if (result != kSuccess) [[unlikely]]
     fail(result, what);
+}
+
+// Bytes of shared memory that a block of this device can ask for.
+inline int64_t most_shared_bytes(Device device) {
+  int bytes = 0;
+  check(TEPHRA_GPU_API(DeviceGetAttribute)(&bytes, kMostShared, device.index),
+        "asking for the size of shared memory");
+  return bytes;
 }
 
 struct Grid {
@@ -96,7 +197,37 @@ class Stream {
     check(TEPHRA_GPU_API(GetLastError)(), "launching a kernel");
   }
 
+  // The same for a kernel that begins with what does not depend on the one ahead of it and then
+  // calls wait_for_kernel_ahead, in every thread.
+  template <class... P, class... A>
+  void launch_early(void (*kernel)(P...), const Grid& grid, A... args) {
+    if (!starts_early_) return launch(kernel, grid, args...);
+#if !defined(__HIP__)
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.blocks_y),
+                          static_cast<unsigned>(grid.blocks_z));
+    config.blockDim = dim3(static_cast<unsigned>(grid.threads));
+    config.dynamicSmemBytes = static_cast<size_t>(grid.shared_bytes);
+    config.stream = raw_;
+    config.attrs = &early;
+    config.numAttrs = 1;
+    check(cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...), "launching a kernel");
+#endif
+  }
+  // Lets a kernel have more shared memory than it gets unasked.
+  template <class... P>
+  void allow_shared(void (*kernel)(P...), int64_t bytes) {
+    check(TEPHRA_GPU_API(FuncSetAttribute)(reinterpret_cast<const void*>(kernel),
+                                           TEPHRA_GPU_API(FuncAttributeMaxDynamicSharedMemorySize),
+                                           static_cast<int>(bytes)),
+          "asking for shared memory");
+  }
+
   void synchronize() const;
+  bool synchronous() const { return synchronous_; }
 
   // Around the kernels of one op, see begin_op.
   void begin(const char* name);
@@ -114,10 +245,29 @@ class Stream {
 
   Device device_;
   RawStream raw_ = nullptr;
+  bool starts_early_ = false;
   bool synchronous_ = false;  // TEPHRA_GPU_SYNC=1: wait after every op, so that an error names it
   bool profiling_ = false;
   int depth_ = 0;  // of ops within ops: the outermost counts
   std::vector<Timed> timed_;
+};
+
+// Launches that are recorded once and then run as one. What they read and write must stay where it
+// is, so nothing may be allocated between begin and end.
+class Graph {
+ public:
+  Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph();
+
+  void begin(Stream& stream);
+  void end(Stream& stream);
+  bool recorded() const { return exec_ != nullptr; }
+  void launch(Stream& stream) const;
+
+ private:
+  RawGraphExec exec_ = nullptr;
 };
 
 }  // namespace tephra::gpu

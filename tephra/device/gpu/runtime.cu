@@ -118,6 +118,8 @@ Stream::Stream(Device device) : device_(device) {
   enter();
   check(TEPHRA_GPU_API(StreamCreateWithFlags)(&raw_, TEPHRA_GPU_API(StreamNonBlocking)),
         "creating a stream");
+  const char* early = std::getenv("TEPHRA_GPU_EARLY");
+  starts_early_ = can_start_early(device.index) && !(early && early[0] == '0');
   const char* wait = std::getenv("TEPHRA_GPU_SYNC");
   synchronous_ = wait && wait[0] == '1';
 }
@@ -156,6 +158,30 @@ void Stream::abandon() {
   depth_ = 0;
   profiling_ = false;
   current_op = nullptr;
+}
+
+Graph::~Graph() {
+  if (exec_) (void)TEPHRA_GPU_API(GraphExecDestroy)(exec_);
+}
+
+void Graph::begin(Stream& stream) {
+  stream.enter();
+  check(TEPHRA_GPU_API(StreamBeginCapture)(stream.raw(),
+                                           TEPHRA_GPU_API(StreamCaptureModeThreadLocal)),
+        "recording a graph");
+}
+
+void Graph::end(Stream& stream) {
+  RawGraph graph = nullptr;
+  check(TEPHRA_GPU_API(StreamEndCapture)(stream.raw(), &graph), "recording a graph");
+  const Result result = TEPHRA_GPU_API(GraphInstantiateWithFlags)(&exec_, graph, 0);
+  (void)TEPHRA_GPU_API(GraphDestroy)(graph);
+  check(result, "building a graph");
+}
+
+void Graph::launch(Stream& stream) const {
+  stream.enter();
+  check(TEPHRA_GPU_API(GraphLaunch)(exec_, stream.raw()), "launching a graph");
 }
 
 Stream& stream(Device device) {

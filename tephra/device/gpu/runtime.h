@@ -77,6 +77,7 @@ void synchronize(Device device);
 struct Ceilings {
   double gemm_flops_per_second = 0;  // bf16, 8192 x 8192 x 8192, on random numbers
   double copy_bytes_per_second = 0;  // bytes read and bytes written
+  double read_bytes_per_second = 0;  // bytes read, of 4 GiB, or of half of what is free
 };
 // A fifth of a second.
 Ceilings measure_ceilings(Device device);

@@ -129,10 +129,12 @@ Tensor Zaya1::forward(const Tensor& ids_N, const Segments& given, Decoding* deco
     if (!decoding && new_window) {
       ranges = to_device(causal_ranges(given, window), store_.device());
     }
-    const LayerContext context{.segments = segments,
-                               .ranges = decoding ? decoding->ranges[i] : ranges,
-                               .state = decoding ? &decoding->layers[i] : nullptr,
-                               .write_row_N = decoding ? &decoding->write_row_N : nullptr};
+    const LayerContext context{
+        .segments = segments,
+        .ranges = decoding ? decoding->ranges[i] : ranges,
+        .state = decoding ? &decoding->layers[i] : nullptr,
+        .write_row_N = decoding ? &decoding->write_row_N : nullptr,
+        .kept_rows = decoding && decoding->kept_rows ? &decoding->kept_rows : nullptr};
 
     const Tensor a_NH = layer.attention->forward(merged.normed, context);
     merged = merge_norm(a_NH, merged.stream, layer.after_attention, layer.mlp_norm, eps);

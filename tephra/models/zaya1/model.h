@@ -49,6 +49,7 @@ class Zaya1 : public Model {
                  Decoding* decoding = nullptr) const override;
   Tensor logits(const Tensor& h_NH) const override;
   Tensor loss(const Tensor& h_NH, const Tensor& targets_N, double scale) const override;
+  std::unique_ptr<DecodeStep> decode_step(const DecodeMemory& memory) override;
 
  private:
   // What layer i's experts, or its dense layer, say of the normed stream. states_NR: the router's,

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model to measure or check when there is no folder of one: a preset with random weights.
+#pragma once
+
+#include "tephra/models/model.h"
+
+namespace tephra {
+
+// Whether this is no folder but the name of a preset.
+bool is_preset(const std::string& model);
+
+struct NamedModel {
+  Json config;
+  const ModelKind* kind = nullptr;
+  std::unique_ptr<Model> model;
+};
+
+// The folder's model, or the preset's with weights drawn by their specs where it will run.
+NamedModel load_or_draw(const std::string& model, const LoadOptions& options);
+
+}  // namespace tephra

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decode step's beginning and end, and its products of all rows with one matrix. The matrix is
+// fetched before the kernel ahead has ended: it does not depend on it.
+#include "tephra/models/zaya1/decode_gpu.h"
+
+namespace tephra::zaya1 {
+namespace {
+
+struct DecodeThetas {
+  static constexpr int kMost = 4;
+  double at[kMost];
+  int count;
+};
+
+// A block for each row.
+__global__ void decode_enter_rows(DecodeWork w, const bf16* embedding, const bf16* scale,
+                                  const bf16* bias, int width, DecodeThetas thetas,
+                                  int rotary_dim) {
+  const int64_t r = blockIdx.x;
+  const bf16* from = embedding + int64_t{w.tokens[r]} * width;
+  for (int c = static_cast<int>(threadIdx.x); c < width; c += static_cast<int>(blockDim.x)) {
+    w.stream[r * width + c] = (float(from[c]) + float(bias[c])) * float(scale[c]);
+  }
+  const int half = rotary_dim / 2;
+  for (int i = static_cast<int>(threadIdx.x); i < half * thetas.count;
+       i += static_cast<int>(blockDim.x)) {
+    const int theta = i / half, k = i % half;
+    // As ops/rotary_table_gpu.h has it.
+    const float exponent = static_cast<float>(2 * k) / static_cast<float>(rotary_dim);
+    const float frequency = 1.0f / static_cast<float>(pow(thetas.at[theta], double(exponent)));
+    double sine, cosine;
+    sincos(double(static_cast<float>(w.positions[r]) * frequency), &sine, &cosine);
+    float* row = w.rotary + (int64_t{theta} * kDecodeRows + r) * rotary_dim;
+    row[k] = static_cast<float>(cosine);
+    row[half + k] = static_cast<float>(sine);
+  }
+}
+
+__global__ void decode_norm_rows(const float* stream, const bf16* weight, int width, float eps,
+                                 bf16* normed) {
+  const DecodeNormer normer(weight, width);
+  gpu::wait_for_kernel_ahead();
+  gpu::let_next_kernel_start();
+  const int64_t r = blockIdx.x;
+  normer.norm(stream + r * width, 1, eps, normed + r * width, width);
+}
+
+// What becomes of a product: its column is made ready ahead, what was there before is read while
+// the product is formed.
+struct DecodeStore {
+  bf16* out;
+  int width;
+
+  struct Column {
+    bf16* out;
+    int width;
+
+    __device__ float before(int64_t) const { return 0; }
+    __device__ void write(int64_t row, float, float value) const { out[row * width] = bf16(value); }
+  };
+  __device__ Column column(int64_t c) const { return {out + c, width}; }
+};
+
+struct DecodeStoreLogits {
+  float* out;
+  int64_t width;
+
+  struct Column {
+    float* out;
+    int64_t width;
+
+    __device__ float before(int64_t) const { return 0; }
+    __device__ void write(int64_t row, float, float value) const { out[row * width] = value; }
+  };
+  __device__ Column column(int64_t c) const { return {out + c, width}; }
+};
+
+struct DecodeMergeProduct {
+  DecodeMerged merged;
+
+  struct Column {
+    DecodeMerged::Column at;
+
+    __device__ float before(int64_t row) const { return at.before(row); }
+    __device__ void write(int64_t row, float before, float value) const {
+      at.write(row, before, bf16(value));
+    }
+  };
+  __device__ Column column(int64_t c) const { return {merged.column(static_cast<int>(c))}; }
+};
+
+// Depth averaging: what was there is the layer before's.
+struct DecodeAverage {
+  const bf16 *bias, *scale;
+  bf16* states;
+
+  struct Column {
+    float bias, scale;
+    bool averages;
+    bf16* states;
+
+    __device__ float before(int64_t row) const {
+      return averages ? float(states[row * kDecodeRouter]) : 0.0f;
+    }
+    __device__ void write(int64_t row, float before, float value) const {
+      const bf16 own = bf16(value + bias);
+      states[row * kDecodeRouter] = averages ? bf16(fmaf(before, scale, float(own))) : own;
+    }
+  };
+  __device__ Column column(int64_t c) const {
+    return {float(bias[c]), scale ? float(scale[c]) : 0.0f, scale != nullptr, states + c};
+  }
+};
+
+template <int kTiles, int kSteps, class Result>
+__global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles* kSteps))
+    decode_product(const bf16* matrix, DecodeInput input, int rows, Result result) {
+  using Weights = gpu::SkinnyWeights<kTiles, kSteps>;
+  constexpr int kWidth = gpu::SkinnySums<kTiles>::kWidth;
+  static_assert(gpu::kSkinnyTokens * kWidth <= gpu::kSkinnyThreads, "a thread has one element");
+  extern __shared__ gpu::Bits128 decode_shared[];
+  __shared__ gpu::SkinnySums<kTiles> sums;
+  const int64_t first = int64_t{blockIdx.x} * kWidth;
+  Weights weights;
+  weights.fetch([&](int i) { return matrix + (first + i * gpu::kSkinnyRows) * Weights::kDepth; });
+  DecodeRowsReader reader(input, Weights::kDepth, decode_shared);
+  const int token = static_cast<int>(threadIdx.x) / kWidth;
+  const int own = static_cast<int>(threadIdx.x) % kWidth;
+  const auto column = result.column(first + own);
+  gpu::wait_for_kernel_ahead();
+  gpu::let_next_kernel_start();
+  reader.ready(rows);
+  for (int begin = 0; begin < rows; begin += gpu::kSkinnyTokens) {
+    if (begin > 0) __syncthreads();  // the sums have been read
+    const bool mine = token < gpu::kSkinnyTokens && begin + token < rows;
+    const float before = mine ? column.before(begin + token) : 0.0f;
+    gpu::multiply_tokens(
+        weights,
+        [&](int i) -> const bf16* { return begin + i < rows ? reader[begin + i] : nullptr; }, sums);
+    __syncthreads();
+    if (mine) column.write(begin + token, before, sums.total(token, own));
+  }
+}
+
+template <int kTiles, class Result>
+void multiply_rows(gpu::Stream& stream, const bf16* matrix, int64_t out, int in,
+                   const DecodeInput& input, int rows, const Result& result) {
+  const int64_t shared = decode_shared_bytes(input, in);
+  visit_depth(in, [&]<int kSteps>() {
+    const auto kernel = decode_product<kTiles, kSteps, Result>;
+    if (shared > 0) stream.allow_shared(kernel, shared);
+    stream.launch_early(kernel,
+                        {.blocks = out / (int64_t{kTiles} * gpu::kSkinnyRows),
+                         .threads = gpu::kSkinnyThreads,
+                         .shared_bytes = shared},
+                        matrix, input, rows, result);
+  });
+}
+
+// The stream, normed by the product itself where the rows are few.
+DecodeInput normed_input(const DecodePlan& p, const DecodeWork& w, int rows, const bf16* norm) {
+  if (rows > kDecodeNormedRows) return {w.normed, nullptr, nullptr, 0};
+  return {nullptr, w.stream, norm, p.sizes.eps};
+}
+
+// Blocks take two tiles of rows where there are rows enough to read the tokens less often.
+template <class Result>
+void multiply_by_rows(gpu::Stream& stream, const bf16* matrix, int64_t out, int in,
+                      const DecodeInput& input, int rows, const Result& result) {
+  if (rows > gpu::kSkinnyTokens) {
+    multiply_rows<2>(stream, matrix, out, in, input, rows, result);
+  } else {
+    multiply_rows<1>(stream, matrix, out, in, input, rows, result);
+  }
+}
+
+// --- the likeliest token ---
+
+struct DecodeBest {
+  float logit;
+  int32_t token;
+
+  // NaN wins, so that a broken model is noticed; of equals the lower token.
+  __device__ void take(float other, int32_t other_token) {
+    const bool nan = other != other, own_nan = logit != logit;
+    const bool better = own_nan ? nan && other_token < token
+                                : nan || other > logit || (other == logit && other_token < token);
+    if (!better) return;
+    logit = other;
+    token = other_token;
+  }
+  __device__ void take_block(DecodeBest* shared) {
+    shared[threadIdx.x] = *this;
+    for (int step = gpu::kThreads / 2; step > 0; step /= 2) {
+      __syncthreads();
+      if (static_cast<int>(threadIdx.x) < step) {
+        const DecodeBest other = shared[threadIdx.x + step];
+        take(other.logit, other.token);
+        shared[threadIdx.x] = *this;
+      }
+    }
+  }
+};
+
+__global__ void decode_best_pieces(DecodeWork w, int64_t vocabulary, int64_t usable) {
+  __shared__ DecodeBest shared[gpu::kThreads];
+  gpu::wait_for_kernel_ahead();
+  gpu::let_next_kernel_start();
+  const int64_t r = blockIdx.y, each = (usable + gridDim.x - 1) / gridDim.x;
+  const int64_t begin = blockIdx.x * each, end = begin + each < usable ? begin + each : usable;
+  DecodeBest best{-INFINITY, INT32_MAX};
+  for (int64_t c = begin + threadIdx.x; c < end; c += gpu::kThreads) {
+    best.take(w.logits[r * vocabulary + c], static_cast<int32_t>(c));
+  }
+  best.take_block(shared);
+  if (threadIdx.x > 0) return;
+  w.best_logit[r * gridDim.x + blockIdx.x] = best.logit;
+  w.best_token[r * gridDim.x + blockIdx.x] = best.token;
+}
+
+__global__ void decode_best_row(DecodeWork w) {
+  __shared__ DecodeBest shared[gpu::kThreads];
+  gpu::wait_for_kernel_ahead();
+  gpu::let_next_kernel_start();
+  const int64_t r = blockIdx.x;
+  DecodeBest best{-INFINITY, INT32_MAX};
+  if (threadIdx.x < kDecodeBestPieces) {
+    best = {w.best_logit[r * kDecodeBestPieces + threadIdx.x],
+            w.best_token[r * kDecodeBestPieces + threadIdx.x]};
+  }
+  best.take_block(shared);
+  if (threadIdx.x == 0) w.likeliest[r] = {best.token, best.logit};
+}
+
+// Who comes first depends on the moment; the caller sorts.
+__global__ void decode_find_rows(const float* logits, int64_t vocabulary, int64_t usable,
+                                 DecodeCandidates c) {
+  const int64_t r = blockIdx.y, step = int64_t{gridDim.x} * blockDim.x;
+  const float least = c.least[r];
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < usable; i += step) {
+    const float logit = logits[r * vocabulary + i];
+    if (!(logit >= least)) continue;
+    const int32_t place = atomicAdd(c.counts + r, 1);
+    if (place < DecodeStep::kMostCandidates) {
+      c.found[r * DecodeStep::kMostCandidates + place] = {static_cast<int32_t>(i), logit};
+    }
+  }
+}
+
+__global__ void decode_go_on_rows(DecodeWork w, int rows) {
+  const int r = static_cast<int>(threadIdx.x);
+  if (r >= rows) return;
+  w.tokens[r] = w.likeliest[r].token;
+  ++w.positions[r];
+}
+
+}  // namespace
+
+bool decode_takes_depth(int64_t columns) {
+  const int64_t steps = columns / gpu::kSkinnyColumns;
+  return columns % gpu::kSkinnyColumns == 0 &&
+         (steps == 1 || steps == 2 || steps == 4 || steps == 8);
+}
+
+void decode_enter(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {
+  DecodeThetas thetas{{}, static_cast<int>(p.thetas.size())};
+  std::copy(p.thetas.begin(), p.thetas.end(), thetas.at);
+  stream.launch(decode_enter_rows, {.blocks = rows, .threads = gpu::kThreads}, w, p.embedding,
+                p.entry_scale, p.entry_bias, p.sizes.hidden, thetas, p.sizes.rotary_dim);
+}
+
+void decode_norm(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
+                 const bf16* weight) {
+  stream.launch_early(decode_norm_rows, {.blocks = rows, .threads = gpu::kThreads}, w.stream,
+                      weight, p.sizes.hidden, p.sizes.eps, w.normed);
+}
+
+void decode_project(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
+                    const DecodeLayer& l) {
+  const int out = p.sizes.channels() + p.sizes.values();
+  multiply_by_rows(stream, l.qkv, out, p.sizes.hidden, normed_input(p, w, rows, l.input_norm), rows,
+                   DecodeStore{w.latents, out});
+}
+
+void decode_return(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
+                   const DecodeLayer& l) {
+  multiply_by_rows(stream, l.out, p.sizes.hidden, p.sizes.queries(),
+                   {w.attended, nullptr, nullptr, 0}, rows,
+                   DecodeMergeProduct{DecodeMerged{l.after_attention, w.stream, p.sizes.hidden}});
+}
+
+void decode_narrow(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
+                   const DecodeLayer& l) {
+  multiply_rows<1>(stream, l.router_down, kDecodeRouter, p.sizes.hidden,
+                   normed_input(p, w, rows, l.mlp_norm), rows,
+                   DecodeAverage{l.router_down_bias, l.router_scale, w.router});
+}
+
+void decode_head(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {
+  const int64_t vocabulary = p.sizes.vocabulary;
+  multiply_by_rows(stream, p.head, vocabulary, p.sizes.hidden, {w.normed, nullptr, nullptr, 0},
+                   rows, DecodeStoreLogits{w.logits, vocabulary});
+  stream.launch_early(decode_best_pieces,
+                      {.blocks = kDecodeBestPieces, .blocks_y = rows, .threads = gpu::kThreads}, w,
+                      vocabulary, p.sizes.usable);
+  stream.launch_early(decode_best_row, {.blocks = rows, .threads = gpu::kThreads}, w);
+}
+
+void decode_find(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
+                 const DecodeCandidates& candidates) {
+  stream.launch(decode_find_rows,
+                {.blocks = kDecodeBestPieces, .blocks_y = rows, .threads = gpu::kThreads}, w.logits,
+                p.sizes.vocabulary, p.sizes.usable, candidates);
+}
+
+void decode_go_on(gpu::Stream& stream, const DecodePlan&, const DecodeWork& w, int rows) {
+  stream.launch(decode_go_on_rows, {.blocks = 1, .threads = kDecodeRows}, w, rows);
+}
+
+}  // namespace tephra::zaya1

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decode step as a graph: for each number of rows that is a power of two the phases are recorded
+// once and then run as one. Everything that changes from step to step is read from device memory.
+#include <bit>
+#include <map>
+
+#include "tephra/models/zaya1/decode_gpu.h"
+
+namespace tephra::zaya1 {
+namespace {
+
+class GraphDecodeStep : public DecodeStep {
+ public:
+  explicit GraphDecodeStep(DecodePlan plan)
+      : plan_(std::move(plan)), inputs_(room({3, kDecodeRows}, DType::i32)) {
+    const DecodeSizes& s = plan_.sizes;
+    const auto layers = static_cast<int64_t>(plan_.layers.size());
+    const auto thetas = static_cast<int64_t>(plan_.thetas.size());
+    logits_ = room({kDecodeRows, s.vocabulary}, DType::f32);
+    likeliest_ = room({kDecodeRows, 2}, DType::i32);
+    chosen_ = room({layers, kDecodeRows}, DType::i32);
+    replayed_ = room({layers, kDecodeRows}, DType::i32);
+    fill(replayed_, -1);
+    const int64_t part = int64_t{s.group()} * (kDecodeHeadDim + 2);
+    int32_t* inputs = inputs_.data<int32_t>();
+    work_ = {.tokens = inputs,
+             .positions = inputs + kDecodeRows,
+             .slots = inputs + 2 * kDecodeRows,
+             .tables = plan_.memory.tables.data<int32_t>(),
+             .rotary = take<float>(thetas * s.rotary_dim),
+             .stream = take<float>(s.hidden),
+             .normed = take<bf16>(s.hidden),
+             .latents = take<bf16>(s.channels() + s.values()),
+             .convolved = take<bf16>(s.channels()),
+             .attended = take<bf16>(s.queries()),
+             .router = take<bf16>(kDecodeRouter),
+             .activated = take<bf16>(s.expert_hidden),
+             .chosen_weight = take<float>(1),
+             .chosen = chosen_.data<int32_t>(),
+             .replayed = replayed_.data<int32_t>(),
+             .parts = take<float>(s.kv_heads * kDecodeParts * part),
+             .arrived = take<int32_t>(s.kv_heads),
+             .logits = logits_.data<float>(),
+             .best_logit = take<float>(kDecodeBestPieces),
+             .best_token = take<int32_t>(kDecodeBestPieces),
+             .likeliest = static_cast<Likeliest*>(likeliest_.raw())};
+  }
+
+  int64_t most_rows() const override { return kDecodeRows; }
+
+  void run(std::span<const Row> rows) override {
+    require(!rows.empty() && std::ssize(rows) <= kDecodeRows,
+            "decode step: expected 1 to {} rows, got {}", kDecodeRows, rows.size());
+    rows_ = static_cast<int>(rows.size());
+    const int count = graph_rows();
+    // Rows that make the number up are the filler's, at its first place.
+    std::vector<int32_t> inputs(3 * kDecodeRows, 0);
+    for (int i = 0; i < count; ++i) {
+      const Row row = i < rows_ ? rows[static_cast<size_t>(i)]
+                                : Row{0, 0, static_cast<int32_t>(plan_.memory.filler_slot)};
+      inputs[static_cast<size_t>(i)] = row.token;
+      inputs[static_cast<size_t>(kDecodeRows + i)] = row.position;
+      inputs[static_cast<size_t>(2 * kDecodeRows + i)] = row.slot;
+    }
+    gpu::copy(plan_.device, gpu::Direction::to_device, inputs_.raw(), inputs.data(),
+              inputs_.bytes());
+    launch();
+  }
+
+  void run_on(bool recorded) override {
+    TEPHRA_ASSERT(rows_ > 0, "a step goes on from another");
+    gpu::Stream& stream = gpu::stream(plan_.device);
+    stream.enter();
+    decode_go_on(stream, plan_, work_, rows_);
+    if (recorded) return launch();
+    phases(stream, graph_rows());
+  }
+
+  void replay(const Tensor& experts) override {
+    fill(replayed_, -1);
+    if (!experts) return;
+    require(experts.dtype() == DType::i32 && experts.rows() == replayed_.rows() &&
+                experts.cols() <= kDecodeRows,
+            "decode step: expected experts i32 [{}, rows] to replay, got {} {}", replayed_.rows(),
+            experts.dtype(), experts.shape());
+    copy_into(replayed_.column_view(0, experts.cols()), experts);
+  }
+
+  Tensor logits() const override { return logits_.slice_rows(0, rows_); }
+  Tensor experts() const override { return chosen_.column_view(0, rows_); }
+  std::vector<Likeliest> likeliest() const override {
+    std::vector<Likeliest> result(static_cast<size_t>(rows_));
+    gpu::copy(plan_.device, gpu::Direction::to_host, result.data(), likeliest_.raw(),
+              rows_ * int64_t{sizeof(Likeliest)});
+    return result;
+  }
+
+  std::vector<std::optional<std::vector<Likeliest>>> at_least(
+      std::span<const float> least) override {
+    require(std::ssize(least) == rows_, "decode step: expected {} least logits, got {}", rows_,
+            least.size());
+    gpu::Stream& stream = gpu::stream(plan_.device);
+    stream.enter();
+    const Tensor bounds({rows_}, DType::f32, plan_.device, Purpose::workspace);
+    const Tensor counts = zeros({rows_}, DType::i32, plan_.device, Purpose::workspace);
+    const Tensor found({rows_, 2 * kMostCandidates}, DType::i32, plan_.device, Purpose::workspace);
+    gpu::copy(plan_.device, gpu::Direction::to_device, bounds.raw(), least.data(), bounds.bytes());
+    decode_find(
+        stream, plan_, work_, rows_,
+        {bounds.data<float>(), counts.data<int32_t>(), static_cast<Likeliest*>(found.raw())});
+    const Tensor host = to_device(counts, kCpu);
+    const auto fits = [](int64_t count) { return count <= kMostCandidates; };
+    int64_t widest = 0;
+    for (int64_t r = 0; r < rows_; ++r) {
+      const int64_t count = host.data<int32_t>()[r];
+      if (fits(count)) widest = std::max(widest, count);
+    }
+    std::vector<Likeliest> all(static_cast<size_t>(rows_ * widest));  // in one copy
+    constexpr int64_t kEach = sizeof(Likeliest);
+    gpu::copy_rows(
+        plan_.device, gpu::Direction::to_host,
+        {all.data(), widest * kEach, found.raw(), kMostCandidates * kEach, widest * kEach, rows_});
+    std::vector<std::optional<std::vector<Likeliest>>> result;
+    for (int64_t r = 0; r < rows_; ++r) {
+      const int64_t count = host.data<int32_t>()[r];
+      result.emplace_back();
+      const auto first = all.begin() + r * widest;
+      if (fits(count)) result.back().emplace(first, first + count);
+    }
+    return result;
+  }
+
+ private:
+  Tensor room(const Shape& shape, DType dtype) const {
+    return zeros(shape, dtype, plan_.device, Purpose::workspace);
+  }
+  // Room for `width` elements of each row; zeros.
+  template <class T>
+  T* take(int64_t width) {
+    rooms_.push_back(room({kDecodeRows, width}, dtype_of<T>()));
+    return rooms_.back().template data<T>();
+  }
+
+  int graph_rows() const { return static_cast<int>(std::bit_ceil(static_cast<unsigned>(rows_))); }
+
+  void launch() {
+    gpu::Stream& stream = gpu::stream(plan_.device);
+    stream.enter();
+    if (stream.synchronous()) return phases(stream, graph_rows());  // a recording cannot wait
+    gpu::Graph& graph = graphs_[graph_rows()];
+    if (!graph.recorded()) {
+      graph.begin(stream);
+      phases(stream, graph_rows());
+      graph.end(stream);
+    }
+    graph.launch(stream);
+  }
+
+  void phases(gpu::Stream& stream, int rows) const {
+    const bool many = rows > kDecodeNormedRows;
+    // A phase by its name, for the profile and for errors.
+    const auto run = [&](const char* name, const auto& phase, const auto&... more) {
+      stream.begin(name);
+      phase(stream, plan_, work_, rows, more...);
+      stream.end();
+    };
+    run("decode_enter", decode_enter);
+    for (size_t i = 0; i < plan_.layers.size(); ++i) {
+      const DecodeLayer& layer = plan_.layers[i];
+      const int64_t row = static_cast<int64_t>(i) * kDecodeRows;
+      const int32_t* replayed = work_.replayed + row;
+      int32_t* chosen = work_.chosen + row;
+      if (many) run("decode_norm", decode_norm, layer.input_norm);
+      run("decode_project", decode_project, layer);
+      run("decode_convolve", decode_convolve, layer);
+      run("decode_attend", decode_attend, layer);
+      run("decode_return", decode_return, layer);
+      if (many) run("decode_norm", decode_norm, layer.mlp_norm);
+      run("decode_narrow", decode_narrow, layer);
+      run("decode_choose", decode_choose, layer, replayed, chosen);
+      run("decode_expert_up", decode_expert_up, layer, chosen);
+      run("decode_expert_down", decode_expert_down, layer, chosen);
+    }
+    run("decode_norm", decode_norm, plan_.final_norm);
+    run("decode_head", decode_head);
+  }
+
+  DecodePlan plan_;
+  Tensor inputs_, logits_, likeliest_, chosen_, replayed_;
+  Tensors rooms_;
+  DecodeWork work_{};
+  std::map<int, gpu::Graph> graphs_;  // by number of rows
+  int rows_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<DecodeStep> make_decode_step(DecodePlan plan) {
+  return std::make_unique<GraphDecodeStep>(std::move(plan));
+}
+
+}  // namespace tephra::zaya1

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model's own kernels for single tokens against the ops they stand for, on a GPU. Skipped where
+// there is none.
+#include "tephra/models/decode_step.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "tephra/autograd/tape.h"
+#include "tephra/base/parallel.h"
+#include "tephra/core/rng.h"
+#include "tephra/device/gpu/runtime.h"
+#include "tephra/infer/paged_state.h"
+#include "tephra/infer/scheduler.h"
+#include "tephra/infer/verify.h"
+#include "tephra/models/zaya1/model.h"
+
+namespace tephra {
+namespace {
+
+constexpr Device kFirstGpu{Device::Kind::gpu, 0};
+constexpr int64_t kStepBlock = 64;
+
+zaya1::Config step_config(int64_t query_heads = 8) {
+  zaya1::Config c;
+  c.vocab_size = 512;
+  c.hidden = 256;
+  c.num_layers = 3;
+  c.query_heads = query_heads;
+  c.kv_heads = 2;
+  c.expert_hidden = 512;
+  c.num_experts = 4;
+  c.max_positions = 20000;
+  c.eos_ids = {1};
+  c.layers = {{.window = 0, .rope_theta = 5e6},
+              {.window = 100, .rope_theta = 1e4},
+              {.window = 0, .rope_theta = 5e6}};
+  return c;
+}
+
+// Weights large enough that experts differ and logits are apart; biases and scales that are not
+// those of a start.
+std::unique_ptr<zaya1::Zaya1> step_model(const zaya1::Config& config, Device device,
+                                         DType dtype = DType::bf16) {
+  auto model =
+      std::make_unique<zaya1::Zaya1>(config, LoadOptions{.dtype = dtype, .device = device});
+  ParameterStore& store = model->parameters();
+  for (size_t i = 0; i < store.specs().size(); ++i) {
+    ParameterSpec spec = store.specs()[i];
+    if (spec.kind == ParameterKind::buffer) {
+      spec.init_last.reset();
+      spec.init_std = 0.05;
+    } else if (spec.kind == ParameterKind::vector) {
+      spec.init_std = 0.2;
+    } else {
+      spec.init_std = 0.08;
+    }
+    // Drawn in bf16 whatever the model computes in, so that all have the same.
+    const DType stored = spec.kind == ParameterKind::buffer ? DType::f32 : DType::bf16;
+    const Tensor value(spec.shape, stored);
+    initialise(spec, 7, value);
+    copy_into(store.at(i), to_dtype(to_device(value, kCpu), store.at(i).dtype()));
+  }
+  return model;
+}
+
+std::vector<int32_t> step_tokens(int64_t count, uint32_t stream) {
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < count; ++i) {
+    ids.push_back(static_cast<int32_t>(philox({3, stream, 0}, static_cast<uint64_t>(i))[0] % 500));
+  }
+  return ids;
+}
+
+// Some sequences in a state of their own, prompts read by the ops.
+class StepBatch {
+ public:
+  StepBatch(Model& model, const std::vector<int64_t>& lengths, uint32_t first_stream = 0)
+      : model_(model),
+        lengths_(lengths),
+        state_(model, blocks_of(lengths), kStepBlock, std::ssize(lengths), 64) {
+    int32_t next = blocks_of(lengths);
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      // Backwards, so that pages do not adjoin.
+      for (int64_t b = 0; b < ceil_div(lengths[i] + 8, kStepBlock); ++b)
+        tables_[i].push_back(--next);
+      const std::vector<int32_t> prompt =
+          step_tokens(lengths[i], first_stream + static_cast<uint32_t>(i));
+      const PagedState::Part part{int64_t(i), tables_[i], 0, prompt};
+      state_.forward(std::span(&part, 1), 1);
+    }
+  }
+
+  // One more token each: logits by the ops ...
+  Tensor by_ops(const std::vector<int32_t>& tokens) {
+    const NoGrad no_grad;
+    const auto parts = parts_of(tokens);
+    const Tensor logits = model_.logits(state_.forward(parts, 1));
+    ++fed_;
+    return to_device(to_dtype(logits, DType::f32), kCpu);
+  }
+  // ... and by the model's own kernels.
+  Tensor by_step(const std::vector<int32_t>& tokens) {
+    const auto parts = parts_of(tokens);
+    step = state_.decode(parts);
+    ++fed_;
+    return to_device(step->logits(), kCpu);
+  }
+  void replay(const Tensor& experts) { state_.replay(experts); }
+  bool takes_steps() const { return state_.takes_steps(); }
+
+  DecodeStep* step = nullptr;
+
+ private:
+  static int32_t blocks_of(const std::vector<int64_t>& lengths) {
+    int64_t blocks = 0;
+    for (const int64_t length : lengths) blocks += ceil_div(length + 8, kStepBlock);
+    return static_cast<int32_t>(blocks);
+  }
+  std::vector<PagedState::Part> parts_of(const std::vector<int32_t>& tokens) {
+    std::vector<PagedState::Part> parts;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      parts.push_back({int64_t(i), tables_[i], lengths_[i] + fed_, std::span(&tokens[i], 1)});
+    }
+    return parts;
+  }
+
+  Model& model_;
+  std::vector<int64_t> lengths_;
+  std::map<size_t, std::vector<int32_t>> tables_;
+  PagedState state_;
+  int64_t fed_ = 0;
+};
+
+double farthest(const Tensor& a, const Tensor& b) {
+  double largest = 0, apart = 0;
+  for (int64_t i = 0; i < b.numel(); ++i) {
+    largest = std::max(largest, std::abs(b.at(i)));
+    apart = std::max(apart, std::isnan(a.at(i)) ? 1e9 : std::abs(a.at(i) - b.at(i)));
+  }
+  return apart / largest;
+}
+
+class DecodeStepGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
+    poison_new_memory(true);
+  }
+  void TearDown() override { poison_new_memory(false); }
+};
+
+TEST_F(DecodeStepGpu, SaysWhatTheOpsSay) {
+  for (const int64_t heads : {2, 4, 8}) {
+    const auto model = step_model(step_config(heads), kFirstGpu);
+    const auto on_cpu = step_model(step_config(heads), kCpu, DType::f32);
+    const std::vector<int64_t> lengths{1, 63, 130, 401};
+    StepBatch ops(*model, lengths), step(*model, lengths), oracle(*on_cpu, lengths);
+    ASSERT_TRUE(step.takes_steps());
+    for (uint32_t i = 0; i < 3; ++i) {
+      const std::vector<int32_t> tokens = step_tokens(4, 100 + i);
+      const Tensor exact = oracle.by_ops(tokens);
+      const double of_ops = farthest(ops.by_ops(tokens), exact);
+      const double of_step = farthest(step.by_step(tokens), exact);
+      EXPECT_LE(of_ops, 0.05) << heads << " heads, step " << i;
+      EXPECT_LE(of_step, std::max(0.02, 2 * of_ops)) << heads << " heads, step " << i;
+    }
+  }
+}
+
+TEST_F(DecodeStepGpu, NeighboursChangeNoBit) {
+  const auto model = step_model(step_config(), kFirstGpu);
+  const std::vector<int64_t> own{5, 130};
+  StepBatch alone(*model, own);
+  std::vector<int32_t> tokens = step_tokens(2, 9);
+  std::vector<Tensor> want;
+  for (int i = 0; i < 3; ++i) want.push_back(alone.by_step(tokens));
+  for (const size_t count : {3u, 8u, 9u, 20u}) {
+    std::vector<int64_t> lengths = own;
+    while (lengths.size() < count) lengths.push_back(3 + 7 * std::ssize(lengths));
+    StepBatch crowd(*model, lengths);
+    std::vector<int32_t> all = tokens;
+    while (all.size() < count) all.push_back(static_cast<int32_t>(all.size() * 3));
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_TRUE(same_bits(crowd.by_step(all).slice_rows(0, 2), want[i])) << count << " rows";
+    }
+  }
+}
+
+TEST_F(DecodeStepGpu, LongSequencesArePutTogetherFromParts) {
+  zaya1::Config config = step_config();
+  config.num_layers = 1;
+  config.layers.resize(1);
+  const auto model = step_model(config, kFirstGpu);
+  const std::vector<int64_t> lengths{9000, 700};
+  StepBatch ops(*model, lengths), step(*model, lengths), again(*model, lengths);
+  for (uint32_t i = 0; i < 2; ++i) {
+    const std::vector<int32_t> tokens = step_tokens(2, 50 + i);
+    const Tensor got = step.by_step(tokens);
+    EXPECT_LE(farthest(got, ops.by_ops(tokens)), 0.05);
+    EXPECT_TRUE(same_bits(got, again.by_step(tokens)));
+  }
+}
+
+TEST_F(DecodeStepGpu, GoesOnByItself) {
+  const auto model = step_model(step_config(), kFirstGpu);
+  const std::vector<int64_t> lengths{40, 3, 77};
+  StepBatch told(*model, lengths), itself(*model, lengths);
+  std::vector<int32_t> tokens = step_tokens(3, 1);
+  itself.by_step(tokens);
+  for (int i = 0; i < 4; ++i) {
+    const Tensor logits = told.by_step(tokens);
+    EXPECT_TRUE(same_bits(logits, to_device(itself.step->logits(), kCpu))) << "step " << i;
+    const auto likeliest = told.step->likeliest();
+    for (size_t r = 0; r < 3; ++r) {
+      const float* row = logits.row<float>(int64_t(r));
+      EXPECT_EQ(likeliest[r].token, std::max_element(row, row + 512) - row);
+      tokens[r] = likeliest[r].token;
+    }
+    const std::vector<float> least{likeliest[0].logit, INFINITY, likeliest[2].logit - 1.0f};
+    const auto found = told.step->at_least(least);
+    for (size_t r = 0; r < 3; ++r) {
+      std::set<int32_t> want, got;
+      const float* row = logits.row<float>(int64_t(r));
+      for (int32_t t = 0; t < 512; ++t) {
+        if (row[t] >= least[r]) want.insert(t);
+      }
+      for (const auto& [token, logit] : found[r].value()) {
+        got.insert(token);
+        EXPECT_EQ(logit, row[token]);
+      }
+      EXPECT_EQ(got, want) << "row " << r;
+    }
+    itself.step->run_on();
+  }
+}
+
+// Answers of the scheduler: greedy ones and drawn ones.
+std::vector<std::vector<int32_t>> answers(Model& model, int64_t sequences, bool cache) {
+  std::vector<std::vector<int32_t>> said(6);
+  Scheduler scheduler(model, {.kv_memory = int64_t{64} << 20,
+                              .sequences = sequences,
+                              .context = 2000,
+                              .block_tokens = kStepBlock,
+                              .prefill_tokens = 128,
+                              .prefix_cache = cache});
+  for (size_t i = 0; i < said.size(); ++i) {
+    EngineRequest r;
+    r.prompt = step_tokens(10 + 60 * int64_t(i % 3), uint32_t(i % 2));
+    r.max_new_tokens = 7;
+    r.stop_at_eos = false;
+    r.stream = static_cast<uint32_t>(i);
+    if (i % 2 == 1) r.sampling.temperature = 1.5;
+    if (i % 3 == 2) r.top_logprobs = 1;
+    r.on_token = [&, i](const EngineToken& t) {
+      said[i].push_back(t.id);
+      return true;
+    };
+    r.on_end = [](const EngineEnd& end) { EXPECT_EQ(end.reason, EndReason::length) << end.error; };
+    scheduler.add(std::move(r));
+  }
+  while (scheduler.step()) {
+  }
+  return said;
+}
+
+TEST_F(DecodeStepGpu, TheSchedulerAnswersTheSameWhateverElseRuns) {
+  const auto model = step_model(step_config(), kFirstGpu);
+  const auto together = answers(*model, 8, true);
+  for (const auto& said : together) EXPECT_EQ(said.size(), 7u);
+  EXPECT_EQ(together, answers(*model, 2, true));
+  EXPECT_EQ(together, answers(*model, 1, false));
+}
+
+TEST_F(DecodeStepGpu, IsNearTheForwardPassWhenItTakesTheSameExperts) {
+  const auto model = step_model(step_config(), kFirstGpu);
+  const VerifyReport report = verify_engine(*model, 24, 1);
+  ASSERT_EQ(report.checks.size(), 1u);
+  EXPECT_LE(report.checks[0].max_abs, 2e-3);  // the bound is for weights of a trained model's size
+  ASSERT_EQ(report.notes.size(), 1u);
+
+  StepBatch batch(*model, {5, 9});
+  const Tensor told = full({3, 2}, DType::i32, 3);
+  told.set(2, 4);  // row 0 skips in layer 1
+  batch.replay(told);
+  batch.by_step({7, 8});
+  EXPECT_TRUE(same_bits(to_device(clone(batch.step->experts()), kCpu), told));
+}
+
+// A model without kernels of its own runs by the ops.
+TEST_F(DecodeStepGpu, OtherDtypesRunByTheOps) {
+  const auto model = step_model(step_config(), kFirstGpu, DType::f32);
+  const auto on_cpu = step_model(step_config(), kCpu, DType::f32);
+  EXPECT_EQ(answers(*model, 8, true), answers(*on_cpu, 8, true));
+}
+
+}  // namespace
+}  // namespace tephra
