@@ -107,6 +107,32 @@ __device__ inline Bits128 load_once(const void* from) {
 #endif
 }
 
+// Sixteen bytes go from device memory to shared memory. On NVIDIA they are on their way when this
+// returns: begun copies are closed into a group, and all groups but the newest kLeft are waited
+// for;
+// __syncthreads then shows them to the block. Elsewhere they have arrived.
+__device__ inline void copy_to_shared(void* to, const void* from) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+               "l"(from)
+               : "memory");
+#else
+  *static_cast<Bits128*>(to) = *static_cast<const Bits128*>(from);
+#endif
+}
+__device__ inline void close_copies() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int kLeft>
+__device__ inline void wait_for_copies() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+#endif
+}
+
 // What another block of the same kernel has written: read past the nearest cache.
 __device__ inline float load_fresh(const float* from) {
 #if defined(__CUDA_ARCH__)

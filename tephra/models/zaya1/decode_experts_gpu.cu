@@ -16,7 +16,8 @@ constexpr int kRouterClasses = (kDecodeExperts + 1 + 7) / 8 * 8;
 static_assert(kRouterWaves == gpu::kSkinnyTokens, "a wave normalises a token");
 
 struct RouterShared {
-  alignas(16) bf16 second[kDecodeRouter * kRouterStride];  // the matrix
+  // The second and the last matrix; the first stays in registers.
+  alignas(16) bf16 second[kDecodeRouter * kRouterStride], last[kRouterClasses * kRouterStride];
   alignas(16) bf16 a[gpu::kSkinnyTokens * kRouterStride], b[gpu::kSkinnyTokens * kRouterStride];
   bf16 logits[gpu::kSkinnyTokens][kRouterClasses];
 };
@@ -46,36 +47,85 @@ __device__ void router_each(const float (&sums)[4], const F& f) {
   for (int c = 0; c < 4; ++c) f(row + c / 2 * 8, 2 * column + c % 2, sums[c]);
 }
 
-// Tokens that do not exist are computed as zeros and not written.
+// Rows of a matrix go to shared memory.
+__device__ void router_fetch(const bf16* matrix, int rows, bf16* to) {
+  constexpr int W = gpu::kWide, kUnits = kDecodeRouter / W;
+  for (int i = static_cast<int>(threadIdx.x); i < rows * kUnits; i += kRouterThreads) {
+    gpu::copy_to_shared(to + i / kUnits * kRouterStride + i % kUnits * W, matrix + int64_t{i} * W);
+  }
+}
+
+// A wave has a token's logits, a lane a class. As ops/route_gpu.cu: the sum is formed in the order
+// of the classes, of equal scores the lower class is taken.
+__device__ void router_choose(const bf16* logits, int classes, float balancing, int told,
+                              float* weight, int32_t* chosen) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bool own = lane < classes;
+  const float logit = own ? float(logits[lane]) : -INFINITY;
+  float shift = logit;
+  for (int mask = 16; mask > 0; mask /= 2) shift = fmaxf(shift, gpu::shuffle_xor(shift, mask));
+  const float part = own ? expf(logit - shift) : 0.0f;
+  float total = 0;
+  for (int c = 0; c < classes; ++c) total += gpu::shuffle_from(part, c);
+  const float probability = part / total;
+  float best_score = own ? probability + balancing : -INFINITY;
+  int best = lane;
+  for (int mask = 16; mask > 0; mask /= 2) {
+    const float score = gpu::shuffle_xor(best_score, mask);
+    const int other = gpu::shuffle_xor(best, mask);
+    if (score > best_score || (score == best_score && other < best)) {
+      best = other;
+      best_score = score;
+    }
+  }
+  if (told >= 0) best = told;
+  if (lane == best) *weight = probability;
+  if (lane == 0) *chosen = best;
+}
+
+// Tokens that do not exist are computed as zeros and not written. All that does not depend on the
+// kernel ahead is asked for before it is waited for.
 __global__ void __launch_bounds__(kRouterThreads)
     decode_router(DecodeLayer l, const bf16* states, int rows, int classes, float eps,
                   const int32_t* replayed, float* weight, int32_t* chosen) {
   extern __shared__ gpu::Bits128 decode_shared[];
   auto& shared = *reinterpret_cast<RouterShared*>(decode_shared);
-  constexpr int W = gpu::kWide, kUnits = kDecodeRouter / W;
+  constexpr int W = gpu::kWide;
   const gpu::SkinnyLane lane;
   const int first_row = lane.wave * kRouterTiles * gpu::kSkinnyRows;
-  // The matrices first: the second to shared memory, the first to registers.
-#pragma unroll 4
-  for (int i = static_cast<int>(threadIdx.x); i < kDecodeRouter * kUnits; i += kRouterThreads) {
-    *reinterpret_cast<gpu::Bits128*>(shared.second + i / kUnits * kRouterStride + i % kUnits * W) =
-        gpu::load_once(l.fc2 + int64_t{i} * W);
-  }
+  router_fetch(l.fc2, kDecodeRouter, shared.second);
+  router_fetch(l.router_out, classes, shared.last);
+  gpu::close_copies();
   gpu::Bits128 first[kRouterTiles][kRouterSteps];
+  float first_bias[kRouterTiles][2], second_bias[kRouterTiles][2];
+  const int pair = 2 * (static_cast<int>(threadIdx.x) % 4);  // what router_each gives a thread
 #pragma unroll
   for (int i = 0; i < kRouterTiles; ++i) {
+    const int row = first_row + i * gpu::kSkinnyRows;
 #pragma unroll
     for (int s = 0; s < kRouterSteps; ++s) {
-      const int row = first_row + i * gpu::kSkinnyRows + lane.row;
-      first[i][s] =
-          gpu::load_once(l.fc1 + row * kDecodeRouter + s * gpu::kSkinnyStep + lane.column);
+      first[i][s] = gpu::load_once(l.fc1 + (row + lane.row) * kDecodeRouter + s * gpu::kSkinnyStep +
+                                   lane.column);
     }
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      first_bias[i][k] = float(l.fc1_bias[row + pair + k]);
+      second_bias[i][k] = float(l.fc2_bias[row + pair + k]);
+    }
+  }
+  const int64_t begin = int64_t{blockIdx.x} * gpu::kSkinnyTokens, token = begin + lane.wave;
+  const int in_wave = static_cast<int>(threadIdx.x) % 32, at = in_wave * W;
+  const auto norm = gpu::load<W>(l.router_norm + at);
+  const float balancing = in_wave < classes ? l.balancing[in_wave] : 0.0f;
+  const int told = token < rows ? replayed[token] : -1;
+  // Rows of the last tile that are no class: what they give is not read, but must not trap.
+  for (int i = classes * kRouterStride + static_cast<int>(threadIdx.x);
+       i < kRouterClasses * kRouterStride; i += kRouterThreads) {
+    shared.last[i] = bf16(0.0f);
   }
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
 
-  const int64_t begin = int64_t{blockIdx.x} * gpu::kSkinnyTokens, token = begin + lane.wave;
-  const int at = static_cast<int>(threadIdx.x) % 32 * W;
   gpu::Floats<W> v;
   if (token < rows) v = gpu::load<W>(states + token * kDecodeRouter + at);
   float sum = 0;
@@ -83,14 +133,14 @@ __global__ void __launch_bounds__(kRouterThreads)
   for (int i = 0; i < W; ++i) sum += v[i] * v[i];
   const float mean = gpu::lanes_sum(sum, 32) / static_cast<float>(kDecodeRouter);
   const float s = 1.0f / sqrtf(mean + eps);
-  const auto norm = gpu::load<W>(l.router_norm + at);
 #pragma unroll
   for (int i = 0; i < W; ++i) v[i] *= s * norm[i];
   gpu::store(shared.a + lane.wave * kRouterStride + at, v);
+  gpu::wait_for_copies<0>();
   __syncthreads();
 
-  const auto activate = [](float value, bf16 bias) {
-    return bf16(decode_gelu(float(bf16(value + float(bias)))));
+  const auto activate = [](float value, float bias) {
+    return bf16(decode_gelu(float(bf16(value + bias))));
   };
 #pragma unroll
   for (int i = 0; i < kRouterTiles; ++i) {
@@ -99,7 +149,7 @@ __global__ void __launch_bounds__(kRouterThreads)
         shared.a, [&](int step, int) { return first[i][step]; }, sums);
     router_each(sums, [&](int t, int r, float value) {
       const int row = first_row + i * gpu::kSkinnyRows + r;
-      shared.b[t * kRouterStride + row] = activate(value, l.fc1_bias[row]);
+      shared.b[t * kRouterStride + row] = activate(value, first_bias[i][r % 2]);
     });
   }
   __syncthreads();
@@ -114,14 +164,13 @@ __global__ void __launch_bounds__(kRouterThreads)
         sums);
     router_each(sums, [&](int t, int r, float value) {
       const int row = first_row + i * gpu::kSkinnyRows + r;
-      shared.a[t * kRouterStride + row] = activate(value, l.fc2_bias[row]);
+      shared.a[t * kRouterStride + row] = activate(value, second_bias[i][r % 2]);
     });
   }
   __syncthreads();
   if (lane.wave * gpu::kSkinnyRows < classes) {
     float sums[4] = {};
-    const int row = lane.wave * gpu::kSkinnyRows + lane.row;
-    const bf16* matrix = l.router_out + (row < classes ? row : classes - 1) * kDecodeRouter;
+    const bf16* matrix = shared.last + (lane.wave * gpu::kSkinnyRows + lane.row) * kRouterStride;
     router_multiply(
         shared.a,
         [&](int, int column) { return *reinterpret_cast<const gpu::Bits128*>(matrix + column); },
@@ -131,26 +180,8 @@ __global__ void __launch_bounds__(kRouterThreads)
     });
   }
   __syncthreads();
-  if (threadIdx.x >= gpu::kSkinnyTokens || begin + threadIdx.x >= rows) return;
-  // As ops/route_gpu.cu.
-  const bf16* logits = shared.logits[threadIdx.x];
-  float shift = -INFINITY, total = 0;
-  for (int c = 0; c < classes; ++c) shift = fmaxf(shift, float(logits[c]));
-  for (int c = 0; c < classes; ++c) total += expf(float(logits[c]) - shift);
-  const auto probability = [&](int c) { return expf(float(logits[c]) - shift) / total; };
-  int best = 0;
-  float best_score = probability(0) + l.balancing[0];
-  for (int c = 1; c < classes; ++c) {
-    const float score = probability(c) + l.balancing[c];
-    if (score > best_score) {
-      best = c;
-      best_score = score;
-    }
-  }
-  const int told = replayed[begin + threadIdx.x];
-  if (told >= 0) best = told;
-  weight[begin + threadIdx.x] = probability(best);
-  chosen[begin + threadIdx.x] = best;
+  if (token >= rows) return;
+  router_choose(shared.logits[lane.wave], classes, balancing, told, weight + token, chosen + token);
 }
 
 // --- the experts ---

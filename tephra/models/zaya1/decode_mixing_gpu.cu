@@ -71,6 +71,7 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
 // --- attention ---
 
 constexpr int kChunkKeys = 64;  // that are scored before they are weighed
+constexpr int kStages = 2;      // chunks in shared memory: one is read while the next comes
 constexpr int kKeyLanes = kHeadDim / gpu::kWide, kKeyGroups = gpu::kThreads / kKeyLanes;
 static_assert(kKeyLanes == 16 && kKeyGroups == 16);
 
@@ -83,21 +84,40 @@ struct DecodeAttention {
 
 // Which keys a row sees, and how they are cut.
 struct DecodeKeys {
-  int64_t position, first, first_chunk, chunks, chunks_each;
-  int parts;
+  int position, first, first_chunk, chunks, chunks_each, parts;
 
-  __device__ DecodeKeys(int64_t at, int64_t window) : position(at) {
-    first = window > 0 && at + 1 > window ? at + 1 - window : 0;
+  __device__ DecodeKeys(int at, int64_t window) : position(at) {
+    first = window > 0 && at + 1 > window ? at + 1 - static_cast<int>(window) : 0;
     first_chunk = first / kChunkKeys;
     chunks = at / kChunkKeys - first_chunk + 1;
-    chunks_each = 1;
-    while ((chunks + chunks_each - 1) / chunks_each > kDecodeParts) chunks_each *= 2;
-    parts = static_cast<int>((chunks + chunks_each - 1) / chunks_each);
+    int halvings = 0;
+    while ((chunks - 1) >> halvings >= kDecodeParts) ++halvings;
+    chunks_each = 1 << halvings;
+    parts = ((chunks - 1) >> halvings) + 1;
   }
+};
+
+// The chunks of a block in the order in which it takes them: of its parts, one part after another.
+struct DecodeWalk {
+  int part, chunk, end;
+
+  __device__ DecodeWalk(const DecodeKeys& keys, int first) { enter(keys, first); }
+  __device__ void enter(const DecodeKeys& keys, int to) {
+    part = to;
+    chunk = to * keys.chunks_each;
+    end = chunk + keys.chunks_each < keys.chunks ? chunk + keys.chunks_each : keys.chunks;
+  }
+  __device__ void next(const DecodeKeys& keys, int side_by_side) {
+    if (++chunk >= end) enter(keys, part + side_by_side);
+  }
+  __device__ bool done(const DecodeKeys& keys) const { return part >= keys.parts; }
 };
 
 template <int kGroup>
 struct DecodeAttentionShared {
+  alignas(16) bf16 keys[kStages][kChunkKeys][kHeadDim];
+  alignas(16) bf16 values[kStages][kChunkKeys][kHeadDim];
+  alignas(16) bf16 new_key[kHeadDim], new_value[kHeadDim];
   float queries[kGroup][kHeadDim];
   float scores[kGroup][kChunkKeys];
   float sums[gpu::kMostWaves][kGroup][kHeadDim];
@@ -106,8 +126,8 @@ struct DecodeAttentionShared {
 };
 
 // Mean, norm, temperature and rotation of the group's query heads and of its key head, the formulas
-// of ops/cca_heads_gpu.cu: sixteen threads have a head. Queries go to shared memory, the key to its
-// row of the cache when `writes`.
+// of ops/cca_heads_gpu.cu: sixteen threads have a head. Queries go to shared memory; when `writes`
+// the key does, too, and to its row of the cache.
 template <int kGroup>
 __device__ void decode_heads(const DecodeAttention& a, int64_t row, int kv_head, bool writes,
                              int64_t cache_row, DecodeAttentionShared<kGroup>& shared) {
@@ -169,26 +189,28 @@ __device__ void decode_heads(const DecodeAttention& a, int64_t row, int kv_head,
     for (int i = 0; i < W; ++i) shared.queries[head][at + i] = float(bf16(v[i]));
   } else if (head == kGroup && writes) {
     gpu::store(a.layer.keys + cache_row * a.sizes.values() + kv_head * kHeadDim + at, v);
+    gpu::store(shared.new_key + at, v);
   }
 }
 
 // The shifted value goes to the cache; the state of the convolutions and of the shift goes on.
 template <int kGroup>
 __device__ void decode_remember(const DecodeAttention& a, int64_t row, int kv_head,
-                                int64_t cache_row) {
+                                int64_t cache_row, DecodeAttentionShared<kGroup>& shared) {
   const int channels = a.sizes.channels(), width = a.sizes.values(), half = width / 2;
   const int64_t slot = a.work.slots[row];
   const bf16* z = a.work.latents + row * (channels + width);
   for (int i = static_cast<int>(threadIdx.x); i < kHeadDim; i += gpu::kThreads) {
     const int c = kv_head * kHeadDim + i;
-    bf16* to = a.layer.values + cache_row * width + c;
-    if (c < half) {
-      *to = z[channels + c];
-    } else {
+    bf16 value = z[channels + c];
+    if (c >= half) {
       bf16* delayed = a.layer.value_state + slot * half + c - half;
-      *to = *delayed;
-      *delayed = z[channels + c];
+      const bf16 before = *delayed;
+      *delayed = value;
+      value = before;
     }
+    a.layer.values[cache_row * width + c] = value;
+    shared.new_value[i] = value;
   }
   for (int i = static_cast<int>(threadIdx.x); i < (kGroup + 1) * kHeadDim; i += gpu::kThreads) {
     const int c = i < kGroup * kHeadDim ? kv_head * kGroup * kHeadDim + i
@@ -202,17 +224,45 @@ __device__ void decode_remember(const DecodeAttention& a, int64_t row, int kv_he
 // A row of the caches for each key.
 struct DecodeKeyRows {
   const int32_t* table;
-  int64_t block_tokens;
+  unsigned block_tokens;
 
-  __device__ int64_t operator[](int64_t key) const {
-    return table[key / block_tokens] * block_tokens + key % block_tokens;
+  __device__ int64_t operator[](int key) const {
+    const unsigned block = static_cast<unsigned>(key) / block_tokens;
+    return int64_t{table[block]} * block_tokens +
+           (static_cast<unsigned>(key) - block * block_tokens);
   }
 };
 
+// A chunk's keys and values set out for shared memory. Not the newest: this kernel makes it.
+template <int kGroup>
+__device__ void decode_fetch(const DecodeAttention& a, const DecodeKeys& keys,
+                             const DecodeKeyRows& rows, int kv_head, int chunk, int stage,
+                             DecodeAttentionShared<kGroup>& shared) {
+  const int at = static_cast<int>(threadIdx.x) % kKeyLanes * gpu::kWide;
+#pragma unroll
+  for (int i = 0; i < kChunkKeys / kKeyGroups; ++i) {
+    const int j = static_cast<int>(threadIdx.x) / kKeyLanes + i * kKeyGroups;
+    const int key = (keys.first_chunk + chunk) * kChunkKeys + j;
+    if (key < keys.first || key >= keys.position) continue;
+    const int64_t from = rows[key] * a.sizes.values() + kv_head * kHeadDim + at;
+    gpu::copy_to_shared(&shared.keys[stage][j][at], a.layer.keys + from);
+    gpu::copy_to_shared(&shared.values[stage][j][at], a.layer.values + from);
+  }
+}
+
+// The newest key and value take their place among those of their chunk.
+template <int kGroup>
+__device__ void decode_place_newest(int j, int stage, DecodeAttentionShared<kGroup>& shared) {
+  const int i = static_cast<int>(threadIdx.x);
+  if (i < kHeadDim) {
+    shared.keys[stage][j][i] = shared.new_key[i];
+    shared.values[stage][j][i] = shared.new_value[i];
+  }
+}
+
 // scores = scaled q . k of a chunk, -inf where a key is not seen. Sixteen threads have a key.
 template <int kGroup>
-__device__ void decode_scores(const DecodeAttention& a, const DecodeKeys& keys,
-                              const DecodeKeyRows& rows, int kv_head, int64_t chunk,
+__device__ void decode_scores(const DecodeKeys& keys, int chunk, int stage,
                               DecodeAttentionShared<kGroup>& shared) {
   constexpr int W = gpu::kWide;
   const int at = static_cast<int>(threadIdx.x) % kKeyLanes * W;
@@ -223,14 +273,12 @@ __device__ void decode_scores(const DecodeAttention& a, const DecodeKeys& keys,
 #pragma unroll
     for (int i = 0; i < W; ++i) q[g][i] = shared.queries[g][at + i];
   }
-#pragma unroll 4
-  for (int j = static_cast<int>(threadIdx.x) / kKeyLanes; j < kChunkKeys; j += kKeyGroups) {
-    const int64_t key = chunk * kChunkKeys + j;
+#pragma unroll
+  for (int n = 0; n < kChunkKeys / kKeyGroups; ++n) {
+    const int j = static_cast<int>(threadIdx.x) / kKeyLanes + n * kKeyGroups;
+    const int key = (keys.first_chunk + chunk) * kChunkKeys + j;
     const bool seen = key >= keys.first && key <= keys.position;
-    gpu::Floats<W> k;
-    if (seen) {
-      k = gpu::load<W>(a.layer.keys + rows[key] * a.sizes.values() + kv_head * kHeadDim + at);
-    }
+    const auto k = gpu::load<W>(&shared.keys[stage][j][at]);
 #pragma unroll
     for (int g = 0; g < kGroup; ++g) {
       float dot = 0;
@@ -271,20 +319,21 @@ template <int kGroup>
 struct DecodeWeighed {
   gpu::Floats<gpu::kWide> at[kGroup];
 
-  __device__ void add(const DecodeAttention& a, const DecodeKeys& keys, const DecodeKeyRows& rows,
-                      int kv_head, int64_t chunk, const DecodeAttentionShared<kGroup>& shared) {
+  __device__ void add(const DecodeKeys& keys, int chunk, int stage,
+                      const DecodeAttentionShared<kGroup>& shared) {
     constexpr int W = gpu::kWide;
-    const int column = kv_head * kHeadDim + static_cast<int>(threadIdx.x) % kKeyLanes * W;
+    const int column = static_cast<int>(threadIdx.x) % kKeyLanes * W;
 #pragma unroll
     for (int g = 0; g < kGroup; ++g) {
 #pragma unroll
       for (int i = 0; i < W; ++i) at[g][i] *= shared.keep[g];
     }
-#pragma unroll 4
-    for (int j = static_cast<int>(threadIdx.x) / kKeyLanes; j < kChunkKeys; j += kKeyGroups) {
-      const int64_t key = chunk * kChunkKeys + j;
+#pragma unroll
+    for (int n = 0; n < kChunkKeys / kKeyGroups; ++n) {
+      const int j = static_cast<int>(threadIdx.x) / kKeyLanes + n * kKeyGroups;
+      const int key = (keys.first_chunk + chunk) * kChunkKeys + j;
       if (key < keys.first || key > keys.position) continue;
-      const auto v = gpu::load<W>(a.layer.values + rows[key] * a.sizes.values() + column);
+      const auto v = gpu::load<W>(&shared.values[stage][j][column]);
 #pragma unroll
       for (int g = 0; g < kGroup; ++g) {
         const float p = shared.scores[g][j];
@@ -319,65 +368,90 @@ struct DecodeWeighed {
 constexpr int kPartWidth = kHeadDim + 2;  // of a head: weighed values, largest score, total
 
 // Puts a row's parts together, in order. They were written by other blocks of this kernel, so they
-// are read past the nearest cache.
+// are read past the nearest cache, several at once.
 template <int kGroup>
 __device__ void decode_combine(const float* parts, int count, bf16* out) {
+  constexpr int kAtOnce = 16, kStep = kGroup * kPartWidth;
   for (int i = static_cast<int>(threadIdx.x); i < kGroup * kHeadDim; i += gpu::kThreads) {
     const float* own = parts + i / kHeadDim * kPartWidth;
-    const int column = i % kHeadDim, step = kGroup * kPartWidth;
+    const int column = i % kHeadDim;
     float largest = -INFINITY, sum = 0, total = 0;
-#pragma unroll 8
-    for (int p = 0; p < count; ++p) {
-      largest = fmaxf(largest, gpu::load_fresh(own + p * step + kHeadDim));
-    }
-#pragma unroll 8
-    for (int p = 0; p < count; ++p) {
-      const float keep = expf(gpu::load_fresh(own + p * step + kHeadDim) - largest);
-      sum = fmaf(gpu::load_fresh(own + p * step + column), keep, sum);
-      total = fmaf(gpu::load_fresh(own + p * step + kHeadDim + 1), keep, total);
+    for (int begin = 0; begin < count; begin += kAtOnce) {
+      float value[kAtOnce], top[kAtOnce], part[kAtOnce];
+#pragma unroll
+      for (int p = 0; p < kAtOnce; ++p) {
+        const float* at = own + (begin + p < count ? begin + p : 0) * kStep;
+        value[p] = gpu::load_fresh(at + column);
+        top[p] = gpu::load_fresh(at + kHeadDim);
+        part[p] = gpu::load_fresh(at + kHeadDim + 1);
+      }
+#pragma unroll
+      for (int p = 0; p < kAtOnce; ++p) {
+        if (begin + p >= count) break;
+        const float now = fmaxf(largest, top[p]);
+        const float before = expf(largest - now), keep = expf(top[p] - now);
+        sum = fmaf(value[p], keep, sum * before);
+        total = fmaf(part[p], keep, total * before);
+        largest = now;
+      }
     }
     out[i] = bf16(sum / total);
   }
 }
 
-// Blocks: some for the parts of a row's keys, KV heads, rows.
+// Blocks: some for the parts of a row's keys, KV heads, rows. Older keys and values are asked for
+// before the kernel ahead is waited for.
 template <int kGroup>
-__global__ void __launch_bounds__(gpu::kThreads) decode_attention(DecodeAttention a) {
-  __shared__ DecodeAttentionShared<kGroup> shared;
-  gpu::wait_for_kernel_ahead();
-  gpu::let_next_kernel_start();
+__global__ void __launch_bounds__(gpu::kThreads, 2) decode_attention(DecodeAttention a) {
+  extern __shared__ gpu::Bits128 decode_shared[];
+  auto& shared = *reinterpret_cast<DecodeAttentionShared<kGroup>*>(decode_shared);
   const int64_t row = blockIdx.z;
   const int kv_head = static_cast<int>(blockIdx.y), side_by_side = static_cast<int>(gridDim.x);
   const DecodeKeys keys(a.work.positions[row], a.layer.window);
   const int blocks = keys.parts < side_by_side ? keys.parts : side_by_side;
   if (static_cast<int>(blockIdx.x) >= blocks) return;
   const DecodeKeyRows rows{a.work.tables + int64_t{a.work.slots[row]} * a.sizes.table_width,
-                           a.sizes.block_tokens};
+                           static_cast<unsigned>(a.sizes.block_tokens)};
+  DecodeWalk walk(keys, static_cast<int>(blockIdx.x)), ahead = walk;
+  const auto fetch_next = [&](int stage) {
+    if (!ahead.done(keys)) {
+      decode_fetch<kGroup>(a, keys, rows, kv_head, ahead.chunk, stage, shared);
+      ahead.next(keys, side_by_side);
+    }
+    gpu::close_copies();
+  };
+  fetch_next(0);
   // The block with the newest key writes it.
   const bool writes = (keys.parts - 1) % side_by_side == static_cast<int>(blockIdx.x);
   const int64_t cache_row = rows[keys.position];
-  decode_heads<kGroup>(a, row, kv_head, writes, cache_row, shared);
-  if (writes) decode_remember<kGroup>(a, row, kv_head, cache_row);
   const int64_t place = row * a.sizes.kv_heads + kv_head;
   float* parts = a.work.parts + place * kDecodeParts * kGroup * kPartWidth;
   bf16* out = a.work.attended + row * a.sizes.queries() + kv_head * kGroup * kHeadDim;
-  for (int part = static_cast<int>(blockIdx.x); part < keys.parts; part += side_by_side) {
-    __syncthreads();
+  gpu::wait_for_kernel_ahead();
+  gpu::let_next_kernel_start();
+  decode_heads<kGroup>(a, row, kv_head, writes, cache_row, shared);
+  if (writes) decode_remember<kGroup>(a, row, kv_head, cache_row, shared);
+  int stage = 0;
+  while (!walk.done(keys)) {
+    const int part = walk.part;
     if (threadIdx.x < kGroup) {
       shared.largest[threadIdx.x] = -INFINITY;
       shared.total[threadIdx.x] = 0;
     }
     DecodeWeighed<kGroup> weighed;
-    const int64_t begin = part * keys.chunks_each;
-    const int64_t end =
-        begin + keys.chunks_each < keys.chunks ? begin + keys.chunks_each : keys.chunks;
-    for (int64_t c = begin; c < end; ++c) {
-      __syncthreads();
-      decode_scores<kGroup>(a, keys, rows, kv_head, keys.first_chunk + c, shared);
+    for (; walk.part == part; walk.next(keys, side_by_side), stage ^= 1) {
+      gpu::wait_for_copies<0>();
+      __syncthreads();  // also: the other stage has been read
+      fetch_next(stage ^ 1);
+      if (walk.chunk == keys.chunks - 1) {
+        decode_place_newest<kGroup>(keys.position % kChunkKeys, stage, shared);
+        __syncthreads();
+      }
+      decode_scores<kGroup>(keys, walk.chunk, stage, shared);
       __syncthreads();
       decode_softmax<kGroup>(shared);
       __syncthreads();
-      weighed.add(a, keys, rows, kv_head, keys.first_chunk + c, shared);
+      weighed.add(keys, walk.chunk, stage, shared);
     }
     weighed.finish(shared);
     for (int i = static_cast<int>(threadIdx.x); i < kGroup * kHeadDim; i += gpu::kThreads) {
@@ -392,6 +466,7 @@ __global__ void __launch_bounds__(gpu::kThreads) decode_attention(DecodeAttentio
       if (c == 0) to[kHeadDim] = shared.largest[g];
       if (c == 1) to[kHeadDim + 1] = shared.total[g];
     }
+    __syncthreads();  // totals have been read
   }
   if (keys.parts == 1) return;
   __threadfence();
@@ -423,15 +498,22 @@ void decode_attend(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w
                        .blocks_z = rows,
                        .threads = gpu::kThreads};
   const DecodeAttention a{l, w, p.sizes, rows};
+  const auto launch = [&]<int kGroup>() {
+    constexpr int64_t kShared = sizeof(DecodeAttentionShared<kGroup>);
+    stream.allow_shared(decode_attention<kGroup>, kShared);
+    gpu::Grid with_shared = grid;
+    with_shared.shared_bytes = kShared;
+    stream.launch_early(decode_attention<kGroup>, with_shared, a);
+  };
   switch (p.sizes.group()) {
     case 1:
-      return stream.launch_early(decode_attention<1>, grid, a);
+      return launch.operator()<1>();
     case 2:
-      return stream.launch_early(decode_attention<2>, grid, a);
+      return launch.operator()<2>();
     case 4:
-      return stream.launch_early(decode_attention<4>, grid, a);
+      return launch.operator()<4>();
     case 8:
-      return stream.launch_early(decode_attention<8>, grid, a);
+      return launch.operator()<8>();
     default:
       TEPHRA_ASSERT(false, "groups of query heads are a power of two up to eight");
   }
