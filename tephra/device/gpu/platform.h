@@ -46,6 +46,11 @@ template <class T>
 __device__ T shuffle_from(T value, int lane) {
   return __shfl(value, lane, 32);
 }
+// A bit for each of the caller's 32 neighbours: whether it says yes.
+__device__ inline uint32_t ballot(bool yes) {
+  return static_cast<uint32_t>(__ballot(yes) >>
+                               (threadIdx.x % static_cast<unsigned>(warpSize) / 32 * 32));
+}
 
 // A kernel that may start before the one ahead of it has ended (Stream::launch_early): the first
 // waits for that one's results, the second lets the next kernel start. Not on AMD: kernels follow
@@ -79,6 +84,7 @@ template <class T>
 __device__ T shuffle_from(T value, int lane) {
   return __shfl_sync(0xffffffffu, value, lane);
 }
+__device__ inline uint32_t ballot(bool yes) { return __ballot_sync(0xffffffffu, yes); }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 __device__ inline void wait_for_kernel_ahead() { cudaGridDependencySynchronize(); }
@@ -98,7 +104,7 @@ struct alignas(16) Bits128 {
 __device__ inline Bits128 load_once(const void* from) {
 #if defined(__CUDA_ARCH__)
   Bits128 v;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.at[0]), "=r"(v.at[1]), "=r"(v.at[2]), "=r"(v.at[3])
                : "l"(from));
   return v;
@@ -172,6 +178,24 @@ __device__ inline void multiply_16x8x16(float (&c)[4], const uint32_t (&a)[4],
       c[2] = dot(c[2], high, even);
       c[3] = dot(c[3], high, odd);
     }
+  }
+#endif
+}
+
+// A b for multiply_16x8x16 from shared memory: sixteen rows, `stride` elements apart and each on
+// sixteen bytes, of eight columns; the terms run over the rows.
+__device__ inline void load_terms_by_rows(uint32_t (&b)[2], const uint16_t* piece, int stride) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#if defined(__CUDA_ARCH__)
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(b[0]), "=r"(b[1])
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(piece + lane % 16 * stride)))
+               : "memory");
+#else
+  const uint16_t* at = piece + lane % 4 * 2 * stride + lane / 4;
+  for (int half = 0; half < 2; ++half) {
+    const uint16_t* row = at + half * 8 * stride;
+    b[half] = row[0] | static_cast<uint32_t>(row[stride]) << 16;
   }
 #endif
 }

@@ -8,50 +8,49 @@ namespace {
 
 // --- the router's network ---
 
-constexpr int kRouterThreads = 512, kRouterWaves = kRouterThreads / 32;
+// A block has eight tokens; each of its waves has sixteen rows of a matrix.
+constexpr int kRouterThreads = 512, kRouterTokens = 8, kRouterRows = 16;
 constexpr int kRouterSteps = kDecodeRouter / gpu::kSkinnyStep;
-constexpr int kRouterTiles = kDecodeRouter / gpu::kSkinnyRows / kRouterWaves;  // of a wave
 constexpr int kRouterStride = decode_shared_stride(kDecodeRouter);
-constexpr int kRouterClasses = (kDecodeExperts + 1 + 7) / 8 * 8;
-static_assert(kRouterWaves == gpu::kSkinnyTokens, "a wave normalises a token");
+constexpr int kRouterClasses = (kDecodeExperts + 1 + kRouterRows - 1) / kRouterRows * kRouterRows;
+static_assert(kRouterThreads / 32 * kRouterRows == kDecodeRouter);
+static_assert(kRouterClasses <= 32, "a lane has a class");
 
 struct RouterShared {
   // The second and the last matrix; the first stays in registers.
   alignas(16) bf16 second[kDecodeRouter * kRouterStride], last[kRouterClasses * kRouterStride];
-  alignas(16) bf16 a[gpu::kSkinnyTokens * kRouterStride], b[gpu::kSkinnyTokens * kRouterStride];
-  bf16 logits[gpu::kSkinnyTokens][kRouterClasses];
+  alignas(16) bf16 a[kRouterTokens * kRouterStride], b[kRouterTokens * kRouterStride];
+  bf16 logits[kRouterTokens][kRouterClasses];
 };
 
 __device__ float decode_gelu(float x) { return x * (0.5f * erfcf(-x * 0.70710678f)); }
 
-// sums of sixteen rows of x with eight rows of a matrix, all columns by one wave.
-template <class Weights>
-__device__ void router_multiply(const bf16* x, const Weights& weights, float (&sums)[4]) {
+// A wave's sixteen rows times the eight tokens of x; rows(step, upper) is what a thread has of row
+// g, or g + 8. Then f(token, row of the sixteen, sum) for those of the `count` tokens that a thread
+// has: tokens 2t and 2t + 1 of rows g and g + 8.
+template <class Rows, class F>
+__device__ void router_multiply(const bf16* x, int count, const Rows& rows, const F& f) {
   const gpu::SkinnyLane lane;
+  float sums[4] = {};
 #pragma unroll
   for (int s = 0; s < kRouterSteps; ++s) {
-    const int column = s * gpu::kSkinnyStep + lane.column;
-    const auto at = [&](int row) {
-      return *reinterpret_cast<const gpu::Bits128*>(x + row * kRouterStride + column);
-    };
-    gpu::multiply_skinny(sums, at(lane.row), at(lane.row + 8), weights(s, column));
+    const auto token = *reinterpret_cast<const gpu::Bits128*>(x + lane.row * kRouterStride +
+                                                              s * gpu::kSkinnyStep + lane.column);
+    gpu::multiply_skinny(sums, rows(s, 0), rows(s, 1), token);
+  }
+  const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    if (pair + c % 2 < count) f(pair + c % 2, lane.row + c / 2 * 8, c / 2, sums[c]);
   }
 }
 
-// f(token, row of the tile, sum) for what a thread has.
-template <class F>
-__device__ void router_each(const float (&sums)[4], const F& f) {
-  const int row = static_cast<int>(threadIdx.x) % 32 / 4,
-            column = static_cast<int>(threadIdx.x) % 4;
-#pragma unroll
-  for (int c = 0; c < 4; ++c) f(row + c / 2 * 8, 2 * column + c % 2, sums[c]);
-}
-
-// Rows of a matrix go to shared memory.
+// Rows of a matrix go to shared memory: a wave has a row.
 __device__ void router_fetch(const bf16* matrix, int rows, bf16* to) {
-  constexpr int W = gpu::kWide, kUnits = kDecodeRouter / W;
-  for (int i = static_cast<int>(threadIdx.x); i < rows * kUnits; i += kRouterThreads) {
-    gpu::copy_to_shared(to + i / kUnits * kRouterStride + i % kUnits * W, matrix + int64_t{i} * W);
+  const int at = static_cast<int>(threadIdx.x) % 32 * gpu::kWide;
+#pragma unroll 4
+  for (int r = static_cast<int>(threadIdx.x) / 32; r < rows; r += kRouterThreads / 32) {
+    gpu::copy_to_shared(to + r * kRouterStride + at, matrix + r * kDecodeRouter + at);
   }
 }
 
@@ -83,104 +82,83 @@ __device__ void router_choose(const bf16* logits, int classes, float balancing, 
   if (lane == 0) *chosen = best;
 }
 
-// Tokens that do not exist are computed as zeros and not written. All that does not depend on the
-// kernel ahead is asked for before it is waited for.
+// What tokens that do not exist would give is not looked at. All that does not depend on the kernel
+// ahead is asked for before it is waited for.
 __global__ void __launch_bounds__(kRouterThreads)
     decode_router(DecodeLayer l, const bf16* states, int rows, int classes, float eps,
                   const int32_t* replayed, float* weight, int32_t* chosen) {
   extern __shared__ gpu::Bits128 decode_shared[];
   auto& shared = *reinterpret_cast<RouterShared*>(decode_shared);
   constexpr int W = gpu::kWide;
+  static_assert(kDecodeRouter == 32 * W, "a wave has a row");
   const gpu::SkinnyLane lane;
-  const int first_row = lane.wave * kRouterTiles * gpu::kSkinnyRows;
+  const int first = lane.wave * kRouterRows;
   router_fetch(l.fc2, kDecodeRouter, shared.second);
   router_fetch(l.router_out, classes, shared.last);
   gpu::close_copies();
-  gpu::Bits128 first[kRouterTiles][kRouterSteps];
-  float first_bias[kRouterTiles][2], second_bias[kRouterTiles][2];
-  const int pair = 2 * (static_cast<int>(threadIdx.x) % 4);  // what router_each gives a thread
+  gpu::Bits128 matrix[2][kRouterSteps];
+  float first_bias[2], second_bias[2];
 #pragma unroll
-  for (int i = 0; i < kRouterTiles; ++i) {
-    const int row = first_row + i * gpu::kSkinnyRows;
+  for (int i = 0; i < 2; ++i) {
+    const int row = first + lane.row + i * 8;
 #pragma unroll
     for (int s = 0; s < kRouterSteps; ++s) {
-      first[i][s] = gpu::load_once(l.fc1 + (row + lane.row) * kDecodeRouter + s * gpu::kSkinnyStep +
-                                   lane.column);
+      matrix[i][s] =
+          gpu::load_once(l.fc1 + row * kDecodeRouter + s * gpu::kSkinnyStep + lane.column);
     }
-#pragma unroll
-    for (int k = 0; k < 2; ++k) {
-      first_bias[i][k] = float(l.fc1_bias[row + pair + k]);
-      second_bias[i][k] = float(l.fc2_bias[row + pair + k]);
-    }
+    first_bias[i] = float(l.fc1_bias[row]);
+    second_bias[i] = float(l.fc2_bias[row]);
   }
-  const int64_t begin = int64_t{blockIdx.x} * gpu::kSkinnyTokens, token = begin + lane.wave;
+  const int begin = static_cast<int>(blockIdx.x) * kRouterTokens, token = begin + lane.wave;
+  const int count = rows - begin < kRouterTokens ? rows - begin : kRouterTokens;
+  const bool has_token = lane.wave < count;
   const int in_wave = static_cast<int>(threadIdx.x) % 32, at = in_wave * W;
   const auto norm = gpu::load<W>(l.router_norm + at);
   const float balancing = in_wave < classes ? l.balancing[in_wave] : 0.0f;
-  const int told = token < rows ? replayed[token] : -1;
-  // Rows of the last tile that are no class: what they give is not read, but must not trap.
-  for (int i = classes * kRouterStride + static_cast<int>(threadIdx.x);
-       i < kRouterClasses * kRouterStride; i += kRouterThreads) {
-    shared.last[i] = bf16(0.0f);
-  }
+  const int told = has_token ? replayed[token] : -1;
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
 
-  gpu::Floats<W> v;
-  if (token < rows) v = gpu::load<W>(states + token * kDecodeRouter + at);
-  float sum = 0;
+  if (has_token) {
+    auto v = gpu::load<W>(states + token * kDecodeRouter + at);
+    float sum = 0;
 #pragma unroll
-  for (int i = 0; i < W; ++i) sum += v[i] * v[i];
-  const float mean = gpu::lanes_sum(sum, 32) / static_cast<float>(kDecodeRouter);
-  const float s = 1.0f / sqrtf(mean + eps);
+    for (int i = 0; i < W; ++i) sum += v[i] * v[i];
+    const float mean = gpu::lanes_sum(sum, 32) / static_cast<float>(kDecodeRouter);
+    const float s = 1.0f / sqrtf(mean + eps);
 #pragma unroll
-  for (int i = 0; i < W; ++i) v[i] *= s * norm[i];
-  gpu::store(shared.a + lane.wave * kRouterStride + at, v);
+    for (int i = 0; i < W; ++i) v[i] *= s * norm[i];
+    gpu::store(shared.a + lane.wave * kRouterStride + at, v);
+  }
   gpu::wait_for_copies<0>();
   __syncthreads();
-
   const auto activate = [](float value, float bias) {
     return bf16(decode_gelu(float(bf16(value + bias))));
   };
-#pragma unroll
-  for (int i = 0; i < kRouterTiles; ++i) {
-    float sums[4] = {};
+  const auto in_shared = [&](const bf16* of) {
+    return [of, &lane](int step, int upper) {
+      return *reinterpret_cast<const gpu::Bits128*>(of + (lane.row + upper * 8) * kRouterStride +
+                                                    step * gpu::kSkinnyStep + lane.column);
+    };
+  };
+  router_multiply(
+      shared.a, count, [&](int step, int upper) { return matrix[upper][step]; },
+      [&](int t, int r, int upper, float value) {
+        shared.b[t * kRouterStride + first + r] = activate(value, first_bias[upper]);
+      });
+  __syncthreads();
+  router_multiply(shared.b, count, in_shared(shared.second + first * kRouterStride),
+                  [&](int t, int r, int upper, float value) {
+                    shared.a[t * kRouterStride + first + r] = activate(value, second_bias[upper]);
+                  });
+  __syncthreads();
+  if (first < classes) {
     router_multiply(
-        shared.a, [&](int step, int) { return first[i][step]; }, sums);
-    router_each(sums, [&](int t, int r, float value) {
-      const int row = first_row + i * gpu::kSkinnyRows + r;
-      shared.b[t * kRouterStride + row] = activate(value, first_bias[i][r % 2]);
-    });
+        shared.a, count, in_shared(shared.last + first * kRouterStride),
+        [&](int t, int r, int, float value) { shared.logits[t][first + r] = bf16(value); });
   }
   __syncthreads();
-#pragma unroll
-  for (int i = 0; i < kRouterTiles; ++i) {
-    float sums[4] = {};
-    const bf16* matrix =
-        shared.second + (first_row + i * gpu::kSkinnyRows + lane.row) * kRouterStride;
-    router_multiply(
-        shared.b,
-        [&](int, int column) { return *reinterpret_cast<const gpu::Bits128*>(matrix + column); },
-        sums);
-    router_each(sums, [&](int t, int r, float value) {
-      const int row = first_row + i * gpu::kSkinnyRows + r;
-      shared.a[t * kRouterStride + row] = activate(value, second_bias[i][r % 2]);
-    });
-  }
-  __syncthreads();
-  if (lane.wave * gpu::kSkinnyRows < classes) {
-    float sums[4] = {};
-    const bf16* matrix = shared.last + (lane.wave * gpu::kSkinnyRows + lane.row) * kRouterStride;
-    router_multiply(
-        shared.a,
-        [&](int, int column) { return *reinterpret_cast<const gpu::Bits128*>(matrix + column); },
-        sums);
-    router_each(sums, [&](int t, int r, float value) {
-      shared.logits[t][lane.wave * gpu::kSkinnyRows + r] = bf16(value);
-    });
-  }
-  __syncthreads();
-  if (token >= rows) return;
+  if (!has_token) return;
   router_choose(shared.logits[lane.wave], classes, balancing, told, weight + token, chosen + token);
 }
 
@@ -188,56 +166,59 @@ __global__ void __launch_bounds__(kRouterThreads)
 
 // The expert of a block and the rows that chose it, in order.
 struct ExpertRows {
-  uint32_t present;
+  static constexpr int kWaves = kDecodeRows / 32;
   int chosen[kDecodeRows];
   int row[kDecodeRows];
-  int before[kDecodeRows / 32];  // rows of the expert in each 32, then before them
+  uint32_t present[kWaves], takes[kWaves];  // bits of experts; of rows
   int count;
-  int expert;  // -1: none
 };
 
-// `index` numbers the distinct experts. All threads take part.
-__device__ void find_expert_rows(const volatile int32_t* chosen, int rows, int experts, int index,
-                                 ExpertRows& shared) {
-  const int i = static_cast<int>(threadIdx.x);
+// The expert of this block, -1: none; `index` numbers the distinct ones. All threads take part.
+__device__ int find_expert(const volatile int32_t* chosen, int rows, int experts, int index,
+                           ExpertRows& shared) {
+  const int i = static_cast<int>(threadIdx.x), wave = i / 32;
   if (rows == 1) {  // nothing to look for: no time is lost before the matrix is asked for
+    const int own = chosen[0];
+    if (i == 0) shared.chosen[0] = own;
+    return own < experts ? own : -1;
+  }
+  if (wave < ExpertRows::kWaves) {
+    const int own = i < rows ? chosen[i] : experts;
+    shared.chosen[i] = own;
+    uint32_t present = own < experts ? 1u << own : 0u;
+    for (int mask = 16; mask > 0; mask /= 2) present |= gpu::shuffle_xor(present, mask);
+    if (i % 32 == 0) shared.present[wave] = present;
+  }
+  __syncthreads();
+  uint32_t left = 0;
+  for (int w = 0; w < ExpertRows::kWaves; ++w) left |= shared.present[w];
+  for (int k = 0; k < index; ++k) left &= left - 1;  // without its lowest bit
+  return __ffs(static_cast<int>(left)) - 1;
+}
+
+// Its rows. All threads take part.
+__device__ void find_expert_rows(int rows, int expert, ExpertRows& shared) {
+  const int i = static_cast<int>(threadIdx.x), wave = i / 32;
+  if (rows == 1) {
     if (i == 0) {
-      shared.chosen[0] = chosen[0];
       shared.row[0] = 0;
-      shared.expert = shared.chosen[0] < experts ? shared.chosen[0] : -1;
-      shared.count = shared.expert < 0 ? 0 : 1;
+      shared.count = expert < 0 ? 0 : 1;
     }
     __syncthreads();
     return;
   }
-  if (i == 0) shared.present = 0;
+  const bool mine = wave < ExpertRows::kWaves && expert >= 0 && shared.chosen[i] == expert;
+  const uint32_t takes = gpu::ballot(mine);
+  if (wave < ExpertRows::kWaves && i % 32 == 0) shared.takes[wave] = takes;
   __syncthreads();
-  if (i < rows) {
-    shared.chosen[i] = chosen[i];
-    if (shared.chosen[i] < experts) atomicOr(&shared.present, 1u << shared.chosen[i]);
-  }
-  __syncthreads();
-  uint32_t left = shared.present;
-  for (int k = 0; k < index; ++k) left &= left - 1;  // without its lowest bit
-  int expert = -1;
-  for (int e = experts - 1; e >= 0; --e) expert = (left >> e & 1u) != 0 ? e : expert;
-  if (i < kDecodeRows / 32) {
-    int count = 0;
-    for (int k = i * 32; k < (i + 1) * 32 && k < rows; ++k) count += shared.chosen[k] == expert;
-    shared.before[i] = count;
-  }
-  __syncthreads();
-  if (i < rows && shared.chosen[i] == expert) {
-    int place = 0;
-    for (int k = 0; k < i / 32; ++k) place += shared.before[k];
-    for (int k = i / 32 * 32; k < i; ++k) place += shared.chosen[k] == expert;
+  if (mine) {
+    int place = __popc(takes & ((1u << (i % 32)) - 1));
+    for (int w = 0; w < wave; ++w) place += __popc(shared.takes[w]);
     shared.row[place] = i;
   }
   if (i == 0) {
-    int count = 0;
-    for (int k = 0; k < kDecodeRows / 32; ++k) count += shared.before[k];
-    shared.count = expert < 0 ? 0 : count;
-    shared.expert = expert;
+    shared.count = 0;
+    for (int w = 0; w < ExpertRows::kWaves; ++w) shared.count += __popc(shared.takes[w]);
   }
   __syncthreads();
 }
@@ -257,12 +238,13 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(2 * kS
   DecodeRowsReader reader(input, Weights::kDepth, decode_shared);
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
-  find_expert_rows(chosen, rows, experts, static_cast<int>(blockIdx.y), own);
-  if (own.expert < 0) return;
+  const int expert = find_expert(chosen, rows, experts, static_cast<int>(blockIdx.y), own);
+  if (expert < 0) return;
   const int first = static_cast<int>(blockIdx.x) * gpu::kSkinnyRows;
-  const bf16* matrix = matrices + int64_t{own.expert} * 2 * width * Weights::kDepth;
+  const bf16* matrix = matrices + int64_t{expert} * 2 * width * Weights::kDepth;
   Weights weights;
   weights.fetch([&](int i) { return matrix + (int64_t{i} * width + first) * Weights::kDepth; });
+  find_expert_rows(rows, expert, own);
   reader.ready(rows);
   for (int begin = 0; begin < own.count; begin += gpu::kSkinnyTokens) {
     if (begin > 0) __syncthreads();
@@ -297,13 +279,14 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles
   constexpr int kWidth = gpu::SkinnySums<kTiles>::kWidth;
   __shared__ gpu::SkinnySums<kTiles> sums;
   __shared__ ExpertRows own;
-  find_expert_rows(chosen, rows, experts, static_cast<int>(blockIdx.y), own);
+  const int expert = find_expert(chosen, rows, experts, static_cast<int>(blockIdx.y), own);
   const int first = static_cast<int>(blockIdx.x) * kWidth;
   Weights weights;
-  if (own.expert >= 0) {
-    const bf16* matrix = matrices + (int64_t{own.expert} * merged.width + first) * Weights::kDepth;
+  if (expert >= 0) {
+    const bf16* matrix = matrices + (int64_t{expert} * merged.width + first) * Weights::kDepth;
     weights.fetch([&](int i) { return matrix + int64_t{i} * gpu::kSkinnyRows * Weights::kDepth; });
   }
+  find_expert_rows(rows, expert, own);
   const int token = static_cast<int>(threadIdx.x) / kWidth;
   const int c = static_cast<int>(threadIdx.x) % kWidth;
   const DecodeMerged::Column column = merged.column(first + c);
@@ -342,7 +325,7 @@ void decode_choose(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w
                    const DecodeLayer& l, const int32_t* replayed, int32_t* chosen) {
   stream.allow_shared(decode_router, sizeof(RouterShared));
   stream.launch_early(decode_router,
-                      {.blocks = gpu::blocks_for(rows, gpu::kSkinnyTokens),
+                      {.blocks = gpu::blocks_for(rows, kRouterTokens),
                        .threads = kRouterThreads,
                        .shared_bytes = sizeof(RouterShared)},
                       l, w.router, rows, p.sizes.experts + 1, p.sizes.eps, replayed,

@@ -130,6 +130,14 @@ inline int64_t decode_shared_bytes(const DecodeInput& input, int width) {
   return input.stream ? int64_t{kDecodeNormedRows} * decode_shared_stride(width) * 2 : 0;
 }
 
+// Over how many blocks a product's tokens are spread when so many have its matrix: what finds room
+// at once on a large device where a multiprocessor takes `each`.
+inline int64_t decode_token_blocks(int64_t blocks, int64_t each, int rows) {
+  constexpr int64_t kMultiprocessors = 132;
+  const int64_t groups = gpu::blocks_for(rows, gpu::kSkinnyTokens);
+  return std::clamp<int64_t>(kMultiprocessors * each / blocks, 1, groups);
+}
+
 // Calls f.operator()<kSteps>() for matrices of this many columns.
 template <class F>
 void visit_depth(int64_t columns, F&& f) {

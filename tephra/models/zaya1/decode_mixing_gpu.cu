@@ -31,7 +31,7 @@ __device__ void decode_first_convolution(const DecodeLayer& l, const DecodeWork&
              }));
 }
 
-// A block has eight channels of a head, for all rows.
+// Blocks: eight channels of a head, groups of sixteen rows.
 __global__ void __launch_bounds__(gpu::kSkinnyThreads)
     decode_convolutions(DecodeLayer l, DecodeWork w, int channels, int latent_width, int rows) {
   constexpr int kStride = decode_shared_stride(kTapsWidth);
@@ -47,7 +47,8 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
   const float bias = float(l.conv1_bias[first + own]);
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
-  for (int begin = 0; begin < rows; begin += gpu::kSkinnyTokens) {
+  for (int begin = static_cast<int>(blockIdx.y) * gpu::kSkinnyTokens; begin < rows;
+       begin += static_cast<int>(gridDim.y) * gpu::kSkinnyTokens) {
     const int count = rows - begin < gpu::kSkinnyTokens ? rows - begin : gpu::kSkinnyTokens;
     constexpr int kUnits = kHeadDim / gpu::kWide;
     for (int i = static_cast<int>(threadIdx.x); i < count * kUnits; i += gpu::kSkinnyThreads) {
@@ -74,6 +75,11 @@ constexpr int kChunkKeys = 64;  // that are scored before they are weighed
 constexpr int kStages = 2;      // chunks in shared memory: one is read while the next comes
 constexpr int kKeyLanes = kHeadDim / gpu::kWide, kKeyGroups = gpu::kThreads / kKeyLanes;
 static_assert(kKeyLanes == 16 && kKeyGroups == 16);
+constexpr int kKeyStride = kHeadDim + 8;  // pairs of eight keys fall on different banks
+constexpr int kHeadRows = 8;              // query heads of a group, at most
+constexpr int kAttentionWaves = gpu::kThreads / 32;
+static_assert(kAttentionWaves * 8 == kChunkKeys, "a wave scores eight keys");
+static_assert(kAttentionWaves * 16 == kHeadDim, "a wave weighs sixteen columns");
 
 struct DecodeAttention {
   DecodeLayer layer;
@@ -113,24 +119,28 @@ struct DecodeWalk {
   __device__ bool done(const DecodeKeys& keys) const { return part >= keys.parts; }
 };
 
-template <int kGroup>
 struct DecodeAttentionShared {
-  alignas(16) bf16 keys[kStages][kChunkKeys][kHeadDim];
-  alignas(16) bf16 values[kStages][kChunkKeys][kHeadDim];
+  alignas(16) bf16 keys[kStages][kChunkKeys][kKeyStride];
+  alignas(16) bf16 values[kStages][kChunkKeys][kKeyStride];
   alignas(16) bf16 new_key[kHeadDim], new_value[kHeadDim];
-  float queries[kGroup][kHeadDim];
-  float scores[kGroup][kChunkKeys];
-  float sums[gpu::kMostWaves][kGroup][kHeadDim];
-  float largest[kGroup], total[kGroup], keep[kGroup];
+  // Rows beyond the group are zeros.
+  alignas(16) bf16 queries[kHeadRows][kKeyStride], weights[kHeadRows][kChunkKeys + 8];
+  float scores[kHeadRows][kChunkKeys];
+  float largest[kHeadRows], total[kHeadRows], keep[kHeadRows];
   bool last;
 };
+
+// Two neighbours of bf16.
+__device__ uint32_t decode_pair(const bf16* from) {
+  return *reinterpret_cast<const uint32_t*>(from);
+}
 
 // Mean, norm, temperature and rotation of the group's query heads and of its key head, the formulas
 // of ops/cca_heads_gpu.cu: sixteen threads have a head. Queries go to shared memory; when `writes`
 // the key does, too, and to its row of the cache.
 template <int kGroup>
 __device__ void decode_heads(const DecodeAttention& a, int64_t row, int kv_head, bool writes,
-                             int64_t cache_row, DecodeAttentionShared<kGroup>& shared) {
+                             int64_t cache_row, DecodeAttentionShared& shared) {
   constexpr int W = gpu::kWide;
   const int head = static_cast<int>(threadIdx.x) / kKeyLanes;   // within the group, then the key
   if (static_cast<int>(threadIdx.x) / 32 * 2 > kGroup) return;  // a whole wave without a head
@@ -185,8 +195,7 @@ __device__ void decode_heads(const DecodeAttention& a, int64_t row, int kv_head,
     }
   }
   if (head < kGroup) {
-#pragma unroll
-    for (int i = 0; i < W; ++i) shared.queries[head][at + i] = float(bf16(v[i]));
+    gpu::store(&shared.queries[head][at], v);
   } else if (head == kGroup && writes) {
     gpu::store(a.layer.keys + cache_row * a.sizes.values() + kv_head * kHeadDim + at, v);
     gpu::store(shared.new_key + at, v);
@@ -196,7 +205,7 @@ __device__ void decode_heads(const DecodeAttention& a, int64_t row, int kv_head,
 // The shifted value goes to the cache; the state of the convolutions and of the shift goes on.
 template <int kGroup>
 __device__ void decode_remember(const DecodeAttention& a, int64_t row, int kv_head,
-                                int64_t cache_row, DecodeAttentionShared<kGroup>& shared) {
+                                int64_t cache_row, DecodeAttentionShared& shared) {
   const int channels = a.sizes.channels(), width = a.sizes.values(), half = width / 2;
   const int64_t slot = a.work.slots[row];
   const bf16* z = a.work.latents + row * (channels + width);
@@ -233,26 +242,33 @@ struct DecodeKeyRows {
   }
 };
 
-// A chunk's keys and values set out for shared memory. Not the newest: this kernel makes it.
-template <int kGroup>
+// A chunk's keys and values set out for shared memory, zeros for those that are not seen. Not the
+// newest: this kernel makes it.
 __device__ void decode_fetch(const DecodeAttention& a, const DecodeKeys& keys,
                              const DecodeKeyRows& rows, int kv_head, int chunk, int stage,
-                             DecodeAttentionShared<kGroup>& shared) {
+                             DecodeAttentionShared& shared) {
   const int at = static_cast<int>(threadIdx.x) % kKeyLanes * gpu::kWide;
+  const int first = (keys.first_chunk + chunk) * kChunkKeys;
+  const bool together = rows.block_tokens % kChunkKeys == 0;  // in one block
+  const int64_t first_row = together ? rows[first] : 0;
 #pragma unroll
   for (int i = 0; i < kChunkKeys / kKeyGroups; ++i) {
-    const int j = static_cast<int>(threadIdx.x) / kKeyLanes + i * kKeyGroups;
-    const int key = (keys.first_chunk + chunk) * kChunkKeys + j;
-    if (key < keys.first || key >= keys.position) continue;
-    const int64_t from = rows[key] * a.sizes.values() + kv_head * kHeadDim + at;
-    gpu::copy_to_shared(&shared.keys[stage][j][at], a.layer.keys + from);
-    gpu::copy_to_shared(&shared.values[stage][j][at], a.layer.values + from);
+    const int j = static_cast<int>(threadIdx.x) / kKeyLanes + i * kKeyGroups, key = first + j;
+    bf16 *to_key = &shared.keys[stage][j][at], *to_value = &shared.values[stage][j][at];
+    if (key >= keys.first && key < keys.position) {
+      const int64_t row = together ? first_row + j : rows[key];
+      const int64_t from = row * a.sizes.values() + kv_head * kHeadDim + at;
+      gpu::copy_to_shared(to_key, a.layer.keys + from);
+      gpu::copy_to_shared(to_value, a.layer.values + from);
+    } else if (key != keys.position) {
+      *reinterpret_cast<gpu::Bits128*>(to_key) = {};
+      *reinterpret_cast<gpu::Bits128*>(to_value) = {};
+    }
   }
 }
 
 // The newest key and value take their place among those of their chunk.
-template <int kGroup>
-__device__ void decode_place_newest(int j, int stage, DecodeAttentionShared<kGroup>& shared) {
+__device__ void decode_place_newest(int j, int stage, DecodeAttentionShared& shared) {
   const int i = static_cast<int>(threadIdx.x);
   if (i < kHeadDim) {
     shared.keys[stage][j][i] = shared.new_key[i];
@@ -260,108 +276,104 @@ __device__ void decode_place_newest(int j, int stage, DecodeAttentionShared<kGro
   }
 }
 
-// scores = scaled q . k of a chunk, -inf where a key is not seen. Sixteen threads have a key.
-template <int kGroup>
-__device__ void decode_scores(const DecodeKeys& keys, int chunk, int stage,
-                              DecodeAttentionShared<kGroup>& shared) {
-  constexpr int W = gpu::kWide;
-  const int at = static_cast<int>(threadIdx.x) % kKeyLanes * W;
+// A wave's part of the queries: what multiply_16x8x16 wants as a, of the upper eight rows.
+struct DecodeQueries {
+  static constexpr int kSteps = kHeadDim / 16;
+  uint32_t at[kSteps][2];
+
+  __device__ explicit DecodeQueries(const DecodeAttentionShared& shared) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const bf16* row = &shared.queries[lane / 4][lane % 4 * 2];
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      at[s][0] = decode_pair(row + 16 * s);
+      at[s][1] = decode_pair(row + 16 * s + 8);
+    }
+  }
+};
+
+// scores = scaled q . k of a chunk, -inf where a key is not seen. A wave has eight keys.
+__device__ void decode_scores(const DecodeKeys& keys, const DecodeQueries& queries, int group,
+                              int chunk, int stage, DecodeAttentionShared& shared) {
+  const int wave = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = lane / 4, pair = lane % 4 * 2;
+  const bf16* own = &shared.keys[stage][wave * 8 + row][pair];
+  float sums[4] = {};
+#pragma unroll
+  for (int s = 0; s < DecodeQueries::kSteps; ++s) {
+    const uint32_t a[4] = {queries.at[s][0], 0, queries.at[s][1], 0};
+    const uint32_t b[2] = {decode_pair(own + 16 * s), decode_pair(own + 16 * s + 8)};
+    gpu::multiply_16x8x16(sums, a, b);
+  }
+  if (row >= group) return;
   const float scale = 1.0f / sqrtf(static_cast<float>(kHeadDim));
-  gpu::Floats<W> q[kGroup];
 #pragma unroll
-  for (int g = 0; g < kGroup; ++g) {
-#pragma unroll
-    for (int i = 0; i < W; ++i) q[g][i] = shared.queries[g][at + i];
-  }
-#pragma unroll
-  for (int n = 0; n < kChunkKeys / kKeyGroups; ++n) {
-    const int j = static_cast<int>(threadIdx.x) / kKeyLanes + n * kKeyGroups;
-    const int key = (keys.first_chunk + chunk) * kChunkKeys + j;
+  for (int i = 0; i < 2; ++i) {
+    const int j = wave * 8 + pair + i, key = (keys.first_chunk + chunk) * kChunkKeys + j;
     const bool seen = key >= keys.first && key <= keys.position;
-    const auto k = gpu::load<W>(&shared.keys[stage][j][at]);
-#pragma unroll
-    for (int g = 0; g < kGroup; ++g) {
-      float dot = 0;
-#pragma unroll
-      for (int i = 0; i < W; ++i) dot = fmaf(q[g][i], k[i], dot);
-      dot = gpu::lanes_sum(dot, kKeyLanes);
-      if (at == 0) shared.scores[g][j] = seen ? dot * scale : -INFINITY;
-    }
+    shared.scores[row][j] = seen ? sums[i] * scale : -INFINITY;
   }
 }
 
-// scores -> exp(score - largest so far); what was summed up before is to be kept by `keep`.
-template <int kGroup>
-__device__ void decode_softmax(DecodeAttentionShared<kGroup>& shared) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (int g = static_cast<int>(threadIdx.x) / 32; g < kGroup; g += gpu::kThreads / 32) {
-    float top = -INFINITY, sum = 0;
-    for (int j = lane; j < kChunkKeys; j += 32) top = fmaxf(top, shared.scores[g][j]);
-    for (int mask = 16; mask > 0; mask /= 2) top = fmaxf(top, gpu::shuffle_xor(top, mask));
-    const float before = shared.largest[g], now = fmaxf(before, top);
-    for (int j = lane; j < kChunkKeys; j += 32) {
-      const float p = expf(shared.scores[g][j] - now);  // a chunk has a key that is seen
-      shared.scores[g][j] = p;
-      sum += p;
-    }
-    sum = gpu::lanes_sum(sum, 32);
-    const float keep = before == -INFINITY ? 0.0f : expf(before - now);
-    if (lane == 0) {
-      shared.keep[g] = keep;
-      shared.total[g] = shared.total[g] * keep + sum;
-      shared.largest[g] = now;
-    }
+// weights = exp(score - largest so far); what was summed up before is to be kept by `keep`. A wave
+// has a head.
+__device__ void decode_softmax(int group, DecodeAttentionShared& shared) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = static_cast<int>(threadIdx.x) / 32;
+  if (g >= group) return;
+  static_assert(kChunkKeys == 64 && kHeadRows <= kAttentionWaves);
+  const float low = shared.scores[g][lane], high = shared.scores[g][lane + 32];
+  float top = fmaxf(low, high);
+  for (int mask = 16; mask > 0; mask /= 2) top = fmaxf(top, gpu::shuffle_xor(top, mask));
+  const float before = shared.largest[g], now = fmaxf(before, top);
+  const float p = expf(low - now), q = expf(high - now);  // a chunk has a key that is seen
+  shared.weights[g][lane] = bf16(p);
+  shared.weights[g][lane + 32] = bf16(q);
+  const float sum = gpu::lanes_sum(p + q, 32);
+  const float keep = before == -INFINITY ? 0.0f : expf(before - now);
+  if (lane == 0) {
+    shared.keep[g] = keep;
+    shared.total[g] = shared.total[g] * keep + sum;
+    shared.largest[g] = now;
   }
 }
 
-// A thread's eight columns of the weighed values, over a sixteenth of the keys.
-template <int kGroup>
+// A wave's sixteen columns of the weighed values: a thread has of head g = lane / 4 columns 2t and
+// 2t + 1 of each eight.
 struct DecodeWeighed {
-  gpu::Floats<gpu::kWide> at[kGroup];
+  float at[2][4] = {};
 
-  __device__ void add(const DecodeKeys& keys, int chunk, int stage,
-                      const DecodeAttentionShared<kGroup>& shared) {
-    constexpr int W = gpu::kWide;
-    const int column = static_cast<int>(threadIdx.x) % kKeyLanes * W;
+  __device__ void add(int stage, const DecodeAttentionShared& shared) {
+    const int wave = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    const float keep = shared.keep[lane / 4];
+    const bf16* weights = &shared.weights[lane / 4][lane % 4 * 2];
 #pragma unroll
-    for (int g = 0; g < kGroup; ++g) {
-#pragma unroll
-      for (int i = 0; i < W; ++i) at[g][i] *= shared.keep[g];
+    for (int n = 0; n < 2; ++n) {
+      at[n][0] *= keep;
+      at[n][1] *= keep;
     }
 #pragma unroll
-    for (int n = 0; n < kChunkKeys / kKeyGroups; ++n) {
-      const int j = static_cast<int>(threadIdx.x) / kKeyLanes + n * kKeyGroups;
-      const int key = (keys.first_chunk + chunk) * kChunkKeys + j;
-      if (key < keys.first || key > keys.position) continue;
-      const auto v = gpu::load<W>(&shared.values[stage][j][column]);
+    for (int s = 0; s < kChunkKeys / 16; ++s) {
+      const uint32_t a[4] = {decode_pair(weights + 16 * s), 0, decode_pair(weights + 16 * s + 8),
+                             0};
 #pragma unroll
-      for (int g = 0; g < kGroup; ++g) {
-        const float p = shared.scores[g][j];
-#pragma unroll
-        for (int i = 0; i < W; ++i) at[g][i] = fmaf(p, v[i], at[g][i]);
+      for (int n = 0; n < 2; ++n) {
+        uint32_t b[2];
+        gpu::load_terms_by_rows(b, &shared.values[stage][16 * s][wave * 16 + n * 8].bits,
+                                kKeyStride);
+        gpu::multiply_16x8x16(at[n], a, b);
       }
     }
   }
-
-  // Over all keys, into shared.sums[0].
-  __device__ void finish(DecodeAttentionShared<kGroup>& shared) {
-    constexpr int W = gpu::kWide, kPairs = gpu::kThreads / 32;
+  // f(head, column, value) for what a thread has of `group` heads.
+  template <class F>
+  __device__ void each(int group, const F& f) const {
     const int wave = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    if (lane / 4 >= group) return;
 #pragma unroll
-    for (int g = 0; g < kGroup; ++g) {
+    for (int n = 0; n < 2; ++n) {
 #pragma unroll
-      for (int i = 0; i < W; ++i) {
-        const float pair = at[g][i] + gpu::shuffle_xor(at[g][i], kKeyLanes);
-        if (lane < kKeyLanes) shared.sums[wave][g][lane * W + i] = pair;
-      }
+      for (int i = 0; i < 2; ++i) f(lane / 4, wave * 16 + n * 8 + lane % 4 * 2 + i, at[n][i]);
     }
-    __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < kGroup * kHeadDim; i += gpu::kThreads) {
-      float sum = shared.sums[0][i / kHeadDim][i % kHeadDim];
-      for (int p = 1; p < kPairs; ++p) sum += shared.sums[p][i / kHeadDim][i % kHeadDim];
-      shared.sums[0][i / kHeadDim][i % kHeadDim] = sum;
-    }
-    __syncthreads();
   }
 };
 
@@ -404,7 +416,7 @@ __device__ void decode_combine(const float* parts, int count, bf16* out) {
 template <int kGroup>
 __global__ void __launch_bounds__(gpu::kThreads, 2) decode_attention(DecodeAttention a) {
   extern __shared__ gpu::Bits128 decode_shared[];
-  auto& shared = *reinterpret_cast<DecodeAttentionShared<kGroup>*>(decode_shared);
+  auto& shared = *reinterpret_cast<DecodeAttentionShared*>(decode_shared);
   const int64_t row = blockIdx.z;
   const int kv_head = static_cast<int>(blockIdx.y), side_by_side = static_cast<int>(gridDim.x);
   const DecodeKeys keys(a.work.positions[row], a.layer.window);
@@ -415,12 +427,18 @@ __global__ void __launch_bounds__(gpu::kThreads, 2) decode_attention(DecodeAtten
   DecodeWalk walk(keys, static_cast<int>(blockIdx.x)), ahead = walk;
   const auto fetch_next = [&](int stage) {
     if (!ahead.done(keys)) {
-      decode_fetch<kGroup>(a, keys, rows, kv_head, ahead.chunk, stage, shared);
+      decode_fetch(a, keys, rows, kv_head, ahead.chunk, stage, shared);
       ahead.next(keys, side_by_side);
     }
     gpu::close_copies();
   };
   fetch_next(0);
+  for (int i = static_cast<int>(threadIdx.x); i < kHeadRows * kKeyStride; i += gpu::kThreads) {
+    (&shared.queries[0][0])[i] = bf16(0.0f);
+    if (i < kHeadRows * (kChunkKeys + 8)) (&shared.weights[0][0])[i] = bf16(0.0f);
+    if (i < kHeadRows) shared.keep[i] = 0;
+  }
+  __syncthreads();
   // The block with the newest key writes it.
   const bool writes = (keys.parts - 1) % side_by_side == static_cast<int>(blockIdx.x);
   const int64_t cache_row = rows[keys.position];
@@ -431,6 +449,8 @@ __global__ void __launch_bounds__(gpu::kThreads, 2) decode_attention(DecodeAtten
   gpu::let_next_kernel_start();
   decode_heads<kGroup>(a, row, kv_head, writes, cache_row, shared);
   if (writes) decode_remember<kGroup>(a, row, kv_head, cache_row, shared);
+  __syncthreads();
+  const DecodeQueries queries(shared);
   int stage = 0;
   while (!walk.done(keys)) {
     const int part = walk.part;
@@ -438,34 +458,33 @@ __global__ void __launch_bounds__(gpu::kThreads, 2) decode_attention(DecodeAtten
       shared.largest[threadIdx.x] = -INFINITY;
       shared.total[threadIdx.x] = 0;
     }
-    DecodeWeighed<kGroup> weighed;
+    DecodeWeighed weighed;
     for (; walk.part == part; walk.next(keys, side_by_side), stage ^= 1) {
       gpu::wait_for_copies<0>();
       __syncthreads();  // also: the other stage has been read
       fetch_next(stage ^ 1);
       if (walk.chunk == keys.chunks - 1) {
-        decode_place_newest<kGroup>(keys.position % kChunkKeys, stage, shared);
+        decode_place_newest(keys.position % kChunkKeys, stage, shared);
         __syncthreads();
       }
-      decode_scores<kGroup>(keys, walk.chunk, stage, shared);
+      decode_scores(keys, queries, kGroup, walk.chunk, stage, shared);
       __syncthreads();
-      decode_softmax<kGroup>(shared);
+      decode_softmax(kGroup, shared);
       __syncthreads();
-      weighed.add(keys, walk.chunk, stage, shared);
+      weighed.add(stage, shared);
     }
-    weighed.finish(shared);
-    for (int i = static_cast<int>(threadIdx.x); i < kGroup * kHeadDim; i += gpu::kThreads) {
-      const int g = i / kHeadDim, c = i % kHeadDim;
-      const float sum = shared.sums[0][g][c];
+    weighed.each(kGroup, [&](int g, int c, float sum) {
       if (keys.parts == 1) {
-        out[i] = bf16(sum / shared.total[g]);
-        continue;
+        out[g * kHeadDim + c] = bf16(sum / shared.total[g]);
+        return;
       }
       float* to = parts + (part * kGroup + g) * kPartWidth;
       to[c] = sum;
-      if (c == 0) to[kHeadDim] = shared.largest[g];
-      if (c == 1) to[kHeadDim + 1] = shared.total[g];
-    }
+      if (c == 0) {
+        to[kHeadDim] = shared.largest[g];
+        to[kHeadDim + 1] = shared.total[g];
+      }
+    });
     __syncthreads();  // totals have been read
   }
   if (keys.parts == 1) return;
@@ -484,9 +503,12 @@ __global__ void __launch_bounds__(gpu::kThreads, 2) decode_attention(DecodeAtten
 void decode_convolve(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                      const DecodeLayer& l) {
   const int channels = p.sizes.channels();
+  const int64_t blocks = channels / gpu::kSkinnyRows;
   stream.launch_early(decode_convolutions,
-                      {.blocks = channels / gpu::kSkinnyRows, .threads = gpu::kSkinnyThreads}, l, w,
-                      channels, channels + p.sizes.values(), rows);
+                      {.blocks = blocks,
+                       .blocks_y = decode_token_blocks(blocks, 8, rows),
+                       .threads = gpu::kSkinnyThreads},
+                      l, w, channels, channels + p.sizes.values(), rows);
 }
 
 void decode_attend(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
@@ -499,7 +521,7 @@ void decode_attend(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w
                        .threads = gpu::kThreads};
   const DecodeAttention a{l, w, p.sizes, rows};
   const auto launch = [&]<int kGroup>() {
-    constexpr int64_t kShared = sizeof(DecodeAttentionShared<kGroup>);
+    constexpr int64_t kShared = sizeof(DecodeAttentionShared);
     stream.allow_shared(decode_attention<kGroup>, kShared);
     gpu::Grid with_shared = grid;
     with_shared.shared_bytes = kShared;

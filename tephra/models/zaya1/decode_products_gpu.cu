@@ -112,6 +112,7 @@ struct DecodeAverage {
   }
 };
 
+// Blocks: kTiles times eight rows of the matrix, groups of sixteen tokens.
 template <int kTiles, int kSteps, class Result>
 __global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles* kSteps))
     decode_product(const bf16* matrix, DecodeInput input, int rows, Result result) {
@@ -130,8 +131,10 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
   reader.ready(rows);
-  for (int begin = 0; begin < rows; begin += gpu::kSkinnyTokens) {
-    if (begin > 0) __syncthreads();  // the sums have been read
+  const int own_begin = static_cast<int>(blockIdx.y) * gpu::kSkinnyTokens;
+  const int stride = static_cast<int>(gridDim.y) * gpu::kSkinnyTokens;
+  for (int begin = own_begin; begin < rows; begin += stride) {
+    if (begin > own_begin) __syncthreads();  // the sums have been read
     const bool mine = token < gpu::kSkinnyTokens && begin + token < rows;
     const float before = mine ? column.before(begin + token) : 0.0f;
     gpu::multiply_tokens(
@@ -149,8 +152,10 @@ void multiply_rows(gpu::Stream& stream, const bf16* matrix, int64_t out, int in,
   visit_depth(in, [&]<int kSteps>() {
     const auto kernel = decode_product<kTiles, kSteps, Result>;
     if (shared > 0) stream.allow_shared(kernel, shared);
+    const int64_t blocks = out / (int64_t{kTiles} * gpu::kSkinnyRows);
     stream.launch_early(kernel,
-                        {.blocks = out / (int64_t{kTiles} * gpu::kSkinnyRows),
+                        {.blocks = blocks,
+                         .blocks_y = decode_token_blocks(blocks, 2, rows),
                          .threads = gpu::kSkinnyThreads,
                          .shared_bytes = shared},
                         matrix, input, rows, result);
