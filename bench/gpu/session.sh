@@ -48,7 +48,7 @@ run() {
   part 20 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv
   part 60 "$tephra" doctor
   part 120 "$kit/bin/infer_test" --gtest_brief=1 --gtest_filter='*Gpu*'
-  part 60 "$kit/bin/ops_test" --gtest_brief=1 --gtest_filter='*Gpu*ttention*'
+  part 60 "$kit/bin/ops_test" --gtest_brief=1 --gtest_filter='*Gpu*ttention*:PackedGpu*'
   for batch in 1 16 64 128; do
     part 60 "$tephra" bench decode --model "$model" --device gpu --batch $batch --tokens 128 \
       --context 512 --profile
@@ -57,7 +57,18 @@ run() {
   part 60 env TEPHRA_GPU_EARLY=0 "$tephra" bench decode --model "$model" --device gpu --tokens 128
   part 60 "$tephra" bench decode --model "$model" --device gpu --tokens 64 --context 16384
   part 60 "$tephra" bench prefill --model "$model" --device gpu --tokens 16384 --profile
-  part 90 "$tephra" verify --model "$model" --self-check --dtype bf16 --device gpu --tokens 64
+  # Quantised weights: a half and a quarter of the bytes.
+  for bits in 8 4; do
+    for batch in 1 16 64; do
+      part 60 "$tephra" bench decode --model "$model" --bits $bits --device gpu --batch $batch \
+        --tokens 128 --context 512 --profile
+    done
+    part 60 "$tephra" bench prefill --model "$model" --bits $bits --device gpu --tokens 16384 --profile
+  done
+  for bits in 0 8 4; do
+    part 90 "$tephra" verify --model "$model" --bits $bits --self-check --dtype bf16 --device gpu \
+      --tokens 64
+  done
   exit $failed
 }
 

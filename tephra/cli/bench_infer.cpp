@@ -12,7 +12,6 @@
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 #include "tephra/cli/cold_files.h"
-#include "tephra/cli/model_device.h"
 #include "tephra/cli/random_model.h"
 #include "tephra/core/rng.h"
 #include "tephra/core/trace.h"
@@ -29,8 +28,9 @@ int64_t chunk_of(const InferBench& o) { return o.chunk > 0 ? o.chunk : 256; }
 
 // A preset has no folder: its weights are drawn where there is a GPU.
 Device bench_device(const InferBench& o) {
-  if (!is_preset(o.model)) return device_for(o.model, o.device);
   const Device device = parse_device(o.device);
+  check_bits(o.model, o.bits);
+  if (!is_preset(o.model)) return device;
   require(device.kind == Device::Kind::gpu,
           "--model {}: a preset is measured on a GPU; on the CPU give a folder (`tephra checkpoint "
           "random` makes one)",

@@ -18,6 +18,7 @@ namespace tephra {
 
 struct InferBench {
   std::string model;  // folder; on a GPU also a preset, with random weights
+  int64_t bits = 0;   // of a preset's weights, 8 or 4; 0: bf16
   std::string device = "auto";
   int64_t context = 128;  // tokens in the cache before the timed ones
   int64_t tokens = 32;    // timed: decoded ones, or those of the prompt
@@ -56,6 +57,7 @@ struct InferResult {
   double alone_seconds = 0;  // of a step, when steps follow each other without the host; 0: never
   std::optional<ColdStart> cold;
   double load_seconds = 0;
+  int64_t weight_bytes = 0, peak_bytes = 0;  // of a GPU's memory: the weights, and all at most
   int64_t file_bytes = 0;
   double first_pass_seconds = 0;  // the first one, with whatever had to be read from disk
   double best_seconds = 0, median_seconds = 0;  // of one step, or of the whole prompt

@@ -13,6 +13,7 @@
 #include "tephra/cli/bench_infer.h"
 #include "tephra/cli/random_model.h"
 #include "tephra/device/machine.h"
+#include "tephra/device/memory.h"
 #include "tephra/infer/decoder.h"
 #include "tephra/infer/paged_state.h"
 
@@ -22,9 +23,10 @@ namespace {
 NamedModel gpu_subject(const InferBench& o, Device device, InferResult& result) {
   require(!o.cold, "--cold: measures the CPU's start from files; leave it out on a GPU");
   const double start = steady_seconds();
-  NamedModel subject = load_or_draw(o.model, {.dtype = DType::bf16, .device = device});
+  NamedModel subject = load_or_draw(o.model, {.dtype = DType::bf16, .device = device}, o.bits);
   gpu::synchronize(device);
   result.load_seconds = steady_seconds() - start;
+  result.weight_bytes = memory_use(Device::Kind::gpu)[static_cast<size_t>(Purpose::weights)].bytes;
   result.load_average = load_average();
   result.device = gpu::status().devices[static_cast<size_t>(device.index)].name;
   return subject;
@@ -160,6 +162,7 @@ InferResult bench_decode_on(const InferBench& o, Device device) {
     for (int64_t i = 0; i < kProfiled; ++i) step->run_on(false);
     result.kernels = profiled(device, kProfiled);
   }
+  result.peak_bytes = memory_use(Device::Kind::gpu)[kNumPurposes].peak_bytes;
   const auto steps = static_cast<double>(o.tokens);
   result.bytes = {sum.packed / steps, sum.other / steps,
                   cache_bytes(model, o.context + o.tokens / 2, o.batch)};
@@ -201,6 +204,7 @@ InferResult bench_prefill_on(const InferBench& o, Device device) {
     result.kernels = profiled(device, 1);
   }
   summarise(seconds, result);
+  result.peak_bytes = memory_use(Device::Kind::gpu)[kNumPurposes].peak_bytes;
   const ModelFigures figures = subject.kind->figures(subject.config, o.model, o.tokens);
   result.flops = figures.train_flops_per_token / 3 * static_cast<double>(o.tokens) -
                  head * static_cast<double>(o.tokens - 1);

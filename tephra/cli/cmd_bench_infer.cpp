@@ -18,6 +18,10 @@ struct Options {
 };
 
 void describe_shared(Flags& flags, Options& o) {
+  flags
+      .add("--bits", o.bench.bits,
+           "of a preset's weights, drawn quantised as they lie in memory: 8 or 4; 0: bf16")
+      .range(0, 8);
   flags.add("--device", o.bench.device,
             "cpu, gpu, gpu:N, or auto: the first GPU if there is one; a GPU runs in bf16");
   flags.add("--cold", o.bench.cold,
@@ -42,6 +46,7 @@ void describe_decode(Flags& flags, Options& o) {
   flags.example("tephra bench decode --model models/8bit");
   flags.example("tephra bench decode --model models/8bit --tokens 64 --profile");
   flags.example("tephra bench decode --model zaya1-8b --device gpu --batch 16 --tokens 256");
+  flags.example("tephra bench decode --model zaya1-8b --bits 4 --device gpu");
 }
 
 void describe_prefill(Flags& flags, Options& o) {
@@ -63,7 +68,12 @@ Json shared_json(const Options& o, const InferResult& r) {
   Json json;
   json["version"] = TEPHRA_VERSION;
   json["model"] = o.bench.model;
-  if (!r.device.empty()) json["machine"]["gpu"] = r.device;
+  if (!r.device.empty()) {
+    json["machine"]["gpu"] = r.device;
+    json["bits"] = o.bench.bits;
+    json["memory_bytes"]["weights"] = r.weight_bytes;
+    json["memory_bytes"]["peak"] = r.peak_bytes;
+  }
   json["machine"]["cpu"] = this_machine().cpu;
   json["machine"]["simd_target"] = simd_target();
   json["machine"]["load_average"] = r.load_average;
@@ -83,6 +93,8 @@ void print_shared(const InferResult& r) {
   if (!r.device.empty()) {
     print("{}, bf16; weights ready after {:.2f} s, first pass {:.2f} s", r.device, r.load_seconds,
           r.first_pass_seconds);
+    print("memory      {} of weights, {} with all else at most", human_bytes(r.weight_bytes),
+          human_bytes(r.peak_bytes));
     return;
   }
   print("{} threads, {}, load average {:.1f}", num_threads(), this_machine().cpu, r.load_average);

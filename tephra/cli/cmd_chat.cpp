@@ -76,8 +76,9 @@ int run(const Options& o) {
           "none; tephra generate continues plain text",
           o.model);
   const EngineOptions engine = engine_options(o);
-  const Device device = device_for(o.model, o.device);
+  const Device device = parse_device(o.device);
   const auto model = load_model(o.model, {.dtype = dtype_for(o.dtype, device), .device = device});
+  log_weights(device);
   ChatTalk talk(*model, o.model, engine);
   apply(o, talk.settings);
   if (!o.load.empty()) talk.load(o.load);

@@ -8,7 +8,6 @@
 #include "tephra/base/signals.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/eval_against.h"
-#include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/eval/report.h"
 #include "tephra/text/aggregation.h"
@@ -368,8 +367,7 @@ int run(const Options& o) {
   if (o.against) return run_beside(o, in);
   const Tokenizer tokenizer = Tokenizer::load(o.model);
   const auto model = load_model(
-      o.model,
-      {.dtype = *parse_dtype(o.dtype), .device = device_for(o.model, o.device), .mapped = true});
+      o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device), .mapped = true});
   install_signal_handlers();
   Results results;
   if (!in.levels.empty()) results.environments = run_environments(o, in, *model, tokenizer);

@@ -27,7 +27,7 @@ struct Options {
   Sampling sampling;
   int64_t seed = 0;
   bool ignore_eos = false;
-  std::string dtype = "f32";
+  std::string dtype = "auto";
   std::string device = "auto";
   bool json = false;
 };
@@ -55,7 +55,8 @@ void describe(Flags& flags, Options& o) {
   flags.add("--min-p", o.sampling.min_p, "drop tokens below this share of the likeliest's mass");
   flags.add("--seed", o.seed, "the same seed gives the same tokens").range(0, 9e18);
   flags.add("--ignore-eos", o.ignore_eos, "go on past the end-of-text token");
-  flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
+  flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
+      .choices({"auto", "f32", "bf16"});
   flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
   flags.add("--json", o.json, "one JSON document instead of a stream");
   flags.example("tephra generate --model DIR --prompt 'Once upon a time' --stop 'The end'");
@@ -226,9 +227,10 @@ int run(const Options& o) {
   const std::optional<Tokenizer> tokenizer = load_tokenizer(o);
   const std::string text = prompt_text(o);
   Output output(o, text, tokenizer);
-  const auto model = load_model(
-      o.model,
-      {.dtype = *parse_dtype(o.dtype), .device = device_for(o.model, o.device), .mapped = true});
+  const Device device = parse_device(o.device);
+  const auto model =
+      load_model(o.model, {.dtype = dtype_for(o.dtype, device), .device = device, .mapped = true});
+  log_weights(device);
   const std::vector<int32_t> prompt = prompt_tokens(o, text, tokenizer, model->tokens().vocab_size);
 
   GenerateOptions options;

@@ -180,12 +180,13 @@ int run(const Options& o) {
   require_folder(o.model, "a model folder");
   const auto max_body = static_cast<size_t>(bytes_of("--max-body", o.max_body));
   ApiOptions options = api_options(o);
-  const Device device = device_for(o.model, o.device);
+  const Device device = parse_device(o.device);
   if (o.throughput && device.kind == Device::Kind::gpu) {
     log_warning("--throughput: a GPU has one class of kernels for answers; it changes nothing");
   }
   const auto model =
       load_model(o.model, {.dtype = dtype_for(o.dtype, device), .device = device, .mapped = true});
+  log_weights(device);
   Api api(*model, o.model, std::move(options));
   warn_if_open(o);
   HttpServer server(

@@ -6,7 +6,6 @@
 #include "tephra/base/json.h"
 #include "tephra/base/log.h"
 #include "tephra/cli/command.h"
-#include "tephra/cli/model_device.h"
 #include "tephra/cli/random_model.h"
 #include "tephra/infer/known_answers.h"
 #include "tephra/train/trajectory.h"
@@ -22,6 +21,7 @@ struct Options {
   bool self_check = false;
   int64_t tokens = 48;
   int64_t seed = 1;
+  int64_t bits = 0;
   std::string dtype = "f32";
   std::string device = "auto";
   bool json = false;
@@ -47,6 +47,8 @@ void describe(Flags& flags, Options& o) {
             "forward pass; on a GPU also the engine's kernels for single tokens");
   flags.add("--tokens", o.tokens, "tokens of the self-check").range(2, 1e6);
   flags.add("--seed", o.seed, "of the self-check's tokens").range(0, 9e18);
+  flags.add("--bits", o.bits, "of a preset's weights, drawn quantised: 8 or 4; 0: as --dtype")
+      .range(0, 8);
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f64", "f32", "bf16"});
   flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
   flags.add("--json", o.json, "one JSON document");
@@ -59,6 +61,7 @@ void describe(Flags& flags, Options& o) {
       "tests/golden/train-muon/trajectory.safetensors --optimizer muon --json");
   flags.example("tephra verify --golden tests/golden/attention/attention-mla.safetensors");
   flags.example("tephra verify --model zaya1-8b --self-check --dtype bf16 --device gpu");
+  flags.example("tephra verify --model zaya1-8b --bits 4 --self-check --dtype bf16 --device gpu");
   flags.example("tephra verify --known zaya1-8b --model models/ZAYA1-8B");
 }
 
@@ -117,7 +120,7 @@ void print_table(const VerifyReport& report) {
 // GPUs do not compute in f64.
 Device device_of(const Options& o) {
   if (o.device == "auto" && o.dtype == "f64") return kCpu;
-  return o.model && !is_preset(*o.model) ? device_for(*o.model, o.device) : parse_device(o.device);
+  return parse_device(o.device);
 }
 
 VerifyReport verify_layer(const SafetensorsFile& golden, const Options& o) {
@@ -134,10 +137,12 @@ VerifyReport verify_model(const std::optional<SafetensorsFile>& golden, const Op
       o.known ? std::optional(known_answers(*o.known)) : std::nullopt;
   const DType dtype = *parse_dtype(o.dtype);
   const bool gradients = golden && dtype != DType::bf16;
-  const auto model = load_or_draw(*o.model, {.dtype = dtype,
-                                             .device = device_of(o),
-                                             .with_gradients = gradients,
-                                             .mapped = !gradients})
+  const auto model = load_or_draw(*o.model,
+                                  {.dtype = dtype,
+                                   .device = device_of(o),
+                                   .with_gradients = gradients,
+                                   .mapped = !gradients},
+                                  o.bits)
                          .model;
   VerifyReport report;
   const auto add = [&](const VerifyReport& more) {

@@ -6,7 +6,6 @@
 #include "tephra/base/error.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
-#include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/eval/agreement.h"
 #include "tephra/models/checkpoint.h"
@@ -17,9 +16,11 @@ namespace {
 std::unique_ptr<Model> load(const std::string& folder, const AgainstOptions& o) {
   const ModelFolder opened = open_model_folder(folder);
   const bool quantised = quantisation_of(opened.config, opened.where).has_value();
-  return load_model(folder, {.dtype = quantised ? DType::f32 : *parse_dtype(o.dtype),
-                             .device = device_for(folder, o.device),
-                             .mapped = true});
+  const Device device = parse_device(o.device);
+  const bool wide = quantised && device.kind == Device::Kind::cpu;
+  return load_model(
+      folder,
+      {.dtype = wide ? DType::f32 : *parse_dtype(o.dtype), .device = device, .mapped = true});
 }
 
 std::vector<ComparedText> texts_of(const AgainstOptions& o, const Tokenizer& tokenizer,

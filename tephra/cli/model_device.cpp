@@ -2,28 +2,20 @@
 #include "tephra/cli/model_device.h"
 
 #include "tephra/base/log.h"
-#include "tephra/models/checkpoint.h"
+#include "tephra/base/text.h"
+#include "tephra/device/memory.h"
 
 namespace tephra {
-
-Device device_for(bool quantised, const std::string& text, Device found) {
-  return quantised && text == "auto" ? kCpu : found;
-}
-
-Device device_for(const Path& folder, const std::string& text) {
-  const Device found = parse_device(text);
-  const ModelFolder model = open_model_folder(folder);
-  const bool quantised = quantisation_of(model.config, model.where).has_value();
-  const Device device = device_for(quantised, text, found);
-  if (device != found) {
-    log_info("{}: quantised models run on the CPU; {} is left alone", folder.string(), found);
-  }
-  return device;
-}
 
 DType dtype_for(const std::string& text, Device device) {
   if (text == "auto") return device.kind == Device::Kind::gpu ? DType::bf16 : DType::f32;
   return *parse_dtype(text);
+}
+
+void log_weights(Device device) {
+  if (device.kind != Device::Kind::gpu) return;
+  const MemoryUse weights = memory_use(Device::Kind::gpu)[static_cast<size_t>(Purpose::weights)];
+  log_info("{} of weights on {}", human_bytes(weights.bytes), device);
 }
 
 }  // namespace tephra

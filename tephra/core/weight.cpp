@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/core/weight.h"
 
+#include <cmath>
+#include <cstring>
+
 #include "tephra/base/parallel.h"
+#include "tephra/device/cpu/packed_kernels.h"
+#include "tephra/device/launch.h"
 
 namespace tephra {
 namespace {
-
-int64_t matrices(const Shape& shape) { return shape.ndim() == 3 ? shape[0] : 1; }
 
 cpu::PackedLayout layout_of(PackedFormat format, const Shape& shape) {
   require(shape.ndim() == 2 || shape.ndim() == 3,
@@ -27,7 +30,7 @@ PackedWeight::PackedWeight(PackedFormat format, const Shape& shape, Tensor block
 }
 
 cpu::PackedMatrix PackedWeight::matrix(int64_t e) const {
-  TEPHRA_ASSERT(e >= 0 && e < matrices(shape_), "a matrix of the weight");
+  TEPHRA_ASSERT(e >= 0 && e < matrices(), "a matrix of the weight");
   const cpu::PackedLayout layout = layout_of(format_, shape_);
   return {layout, static_cast<const std::byte*>(blocks_.raw()) + e * layout.bytes()};
 }
@@ -41,7 +44,7 @@ Shape packed_shape(PackedFormat format, const Shape& shape) {
 PackedWeight pack_weight(const Tensor& value, PackedFormat format, bool search) {
   const cpu::PackedLayout layout = layout_of(format, value.shape());
   Tensor blocks(packed_shape(format, value.shape()), DType::u8, kCpu, Purpose::weights);
-  for (int64_t e = 0; e < matrices(value.shape()); ++e) {
+  for (int64_t e = 0; e < (value.ndim() == 3 ? value.dim(0) : 1); ++e) {
     const Tensor part = value.slice_rows(e * layout.rows, (e + 1) * layout.rows);
     const Tensor wide = part.dtype() == DType::f32 && part.dense()
                             ? part
@@ -52,20 +55,60 @@ PackedWeight pack_weight(const Tensor& value, PackedFormat format, bool search) 
   return {format, value.shape(), blocks};
 }
 
-void unpack_weight(const PackedWeight& weight, const Tensor& to) {
-  require(to.shape() == weight.shape(), "unpack_weight: expected {}, got {}", weight.shape(),
-          to.shape());
+void kernel::Unpack::on_cpu() const {
   const int64_t rows = weight.matrix().layout.rows, cols = to.cols();
   visit_float(to.dtype(), [&]<class T>() {
     parallel_for(to.rows(), row_grain(cols), [&](int64_t begin, int64_t end) {
       std::vector<float> row(static_cast<size_t>(cols));
       for (int64_t r = begin; r < end; ++r) {
-        cpu::unpack_row(weight.matrix(r / rows), r % rows, row.data());
+        cpu::unpack_row(weight.matrix((first + r) / rows), (first + r) % rows, row.data());
         T* out = to.row<T>(r);
         for (int64_t c = 0; c < cols; ++c) out[c] = static_cast<T>(row[static_cast<size_t>(c)]);
       }
     });
   });
+}
+
+void unpack_weight(const PackedWeight& weight, const Tensor& to) {
+  require(to.shape() == weight.shape(), "unpack_weight: expected {}, got {}", weight.shape(),
+          to.shape());
+  launch(to.device(), "unpack_weight", kernel::Unpack{weight, to});
+}
+
+void unpack_rows(const PackedWeight& weight, int64_t first, const Tensor& to) {
+  const Shape& shape = weight.shape();
+  require(shape.ndim() == 2 && to.ndim() == 2 && to.cols() == shape[1] && first >= 0 &&
+              first % cpu::kPanelRows == 0 && first + to.rows() <= shape[0],
+          "unpack_rows: expected rows of {} from a multiple of {} on, got {} from {} on", shape,
+          cpu::kPanelRows, to.shape(), first);
+  launch(to.device(), "unpack_rows", kernel::Unpack{weight, to, first});
+}
+
+void kernel::DrawPacked::on_cpu() const {
+  const cpu::PackedLayout layout = weight.matrix().layout;
+  auto* blocks = static_cast<std::byte*>(weight.blocks().raw());
+  parallel_for(weight.blocks().bytes() / 16, 1 << 12, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const DrawnUnit unit = drawn_unit(layout, key, scale, static_cast<uint64_t>(i));
+      std::memcpy(blocks + i * 16, unit.at, sizeof unit.at);
+    }
+  });
+}
+
+void draw_packed(const PackedWeight& weight, const RngKey& key, double std) {
+  double squares = 0, count = 0;  // of codes
+  const auto add = [&](int code) {
+    const int value = code - static_cast<int>(cpu::kCodeZero);
+    squares += value * value;
+    ++count;
+  };
+  if (weight.format() == PackedFormat::q8) {
+    for (int code = 1; code < 256; ++code) add(code);
+  } else {
+    for (const uint8_t code : cpu::kCodes4) add(code);
+  }
+  launch(weight.blocks().device(), "draw_packed",
+         kernel::DrawPacked{weight, key, bf16(std / std::sqrt(squares / count))});
 }
 
 const PackedWeight& Weight::packed() const {

@@ -39,16 +39,20 @@ std::unique_ptr<Model> load_model(const Path& path, const LoadOptions& given) {
   const TensorFolder tensors = TensorFolder::open(path);
   TEPHRA_ASSERT(folder.kind->create, "every kind of model can be built");
   WeightPlan plan = folder.kind->weights(tensors, folder.config, folder.where);
-  const bool quantised = quantisation_of(folder.config, folder.where).has_value();
-  const bool in_place =
-      options.dtype == DType::f32 && options.device == kCpu && !options.with_gradients;
-  require(!quantised || in_place,
-          "{}: the model is quantised: expected inference in f32 on the cpu, got {} on {}{}; take "
-          "the model that it was made from",
-          path.string(), options.dtype, options.device,
-          options.with_gradients ? " with gradients" : "");
-  if (quantised || (options.mapped && in_place)) {
-    check_weights(tensors, plan);
+  const std::optional<Quantisation> quantised = quantisation_of(folder.config, folder.where);
+  const bool on_gpu = options.device.kind == Device::Kind::gpu;
+  const bool in_place = options.dtype == DType::f32 && !on_gpu && !options.with_gradients;
+  const bool narrow = options.dtype == DType::f32 || options.dtype == DType::bf16;
+  require(
+      !quantised || in_place || (on_gpu && narrow && !options.with_gradients),
+      "{}: the model is quantised: expected inference in f32 on the cpu, or in f32 or bf16 on a "
+      "gpu, got {} on {}{}; take the model that it was made from",
+      path.string(), options.dtype, options.device,
+      options.with_gradients ? " with gradients" : "");
+  if (quantised || (options.mapped && in_place)) check_weights(tensors, plan);
+  if (quantised && on_gpu) {
+    options.weights = packed_on_device(tensors, plan, *quantised, options.device);
+  } else if (quantised || (options.mapped && in_place)) {
     options.weights = weights_in_place(tensors, plan, options.mapped);
   }
   std::unique_ptr<Model> model = folder.kind->create(folder.config, folder.where, options);

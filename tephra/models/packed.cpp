@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/models/packed.h"
 
+#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 
 namespace tephra {
@@ -55,6 +56,54 @@ void mark_packed(WeightPlan& plan, const Json& config, const std::string& where)
     if (source.parameter.narrowing != Narrowing::quantised) continue;
     source.packed = quantisation->of(source.parameter.kind);
   }
+}
+
+NamedWeights packed_room(const std::vector<ParameterSpec>& parameters,
+                         const Quantisation& quantisation, Device device) {
+  int64_t total = 0;
+  const auto shape_of = [&](const ParameterSpec& p) {
+    return packed_shape(quantisation.of(p.kind), p.shape);
+  };
+  for (const ParameterSpec& p : parameters) total += shape_of(p).numel();
+  const Tensor room({total, 1}, DType::u8, device, Purpose::weights);
+  NamedWeights weights;
+  int64_t at = 0;
+  for (const ParameterSpec& p : parameters) {
+    const Shape shape = shape_of(p);
+    const Tensor blocks = room.slice_rows(at, at + shape.numel()).view(shape);
+    weights.emplace(p.name, Weight(PackedWeight(quantisation.of(p.kind), p.shape, blocks)));
+    at += shape.numel();
+  }
+  return weights;
+}
+
+NamedWeights packed_on_device(const TensorFolder& folder, const WeightPlan& plan,
+                              const Quantisation& quantisation, Device device) {
+  std::vector<ParameterSpec> parameters;
+  for (const WeightSource& source : plan.sources) {
+    if (source.packed) parameters.push_back(source.parameter);
+  }
+  NamedWeights weights = packed_room(parameters, quantisation, device);
+  for (const WeightSource& source : plan.sources) {
+    if (!source.packed) continue;
+    stop_if_interrupted();
+    copy_into(weights.at(source.parameter.name).packed().blocks(), folder.tensor(source.from[0]));
+    release(folder, source);
+  }
+  return weights;
+}
+
+NamedWeights draw_packed_weights(const std::vector<ParameterSpec>& parameters,
+                                 const Quantisation& quantisation, uint64_t seed, Device device) {
+  std::vector<ParameterSpec> drawn;
+  for (const ParameterSpec& p : parameters) {
+    if (p.narrowing == Narrowing::quantised) drawn.push_back(p);
+  }
+  NamedWeights weights = packed_room(drawn, quantisation, device);
+  for (const ParameterSpec& p : drawn) {
+    draw_packed(weights.at(p.name).packed(), {seed, stream_of(p.name), 0}, p.init_std);
+  }
+  return weights;
 }
 
 NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan, bool mapped) {

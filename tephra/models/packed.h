@@ -27,6 +27,18 @@ Json quantisation_json(const Quantisation& quantisation);
 // Tells `plan` which parameters the config says are packed.
 void mark_packed(WeightPlan& plan, const Json& config, const std::string& where);
 
+// Room for these parameters on `device`, packed as `quantisation` says, one after another in one
+// block of memory, so that projections of one layer adjoin as they do in bf16.
+NamedWeights packed_room(const std::vector<ParameterSpec>& parameters,
+                         const Quantisation& quantisation, Device device);
+// A checkpoint's packed weights in such room. `plan` has been checked.
+NamedWeights packed_on_device(const TensorFolder& folder, const WeightPlan& plan,
+                              const Quantisation& quantisation, Device device);
+// Random ones, for measuring, drawn where they will be read (see draw_packed); those of
+// `parameters` that can be quantised.
+NamedWeights draw_packed_weights(const std::vector<ParameterSpec>& parameters,
+                                 const Quantisation& quantisation, uint64_t seed, Device device);
+
 // The weights that can stay where they are: packed ones and, when `mapped`, bf16 ones of parameters
 // that may stay as they are stored. `plan` has been checked.
 NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan, bool mapped);

@@ -51,12 +51,17 @@ Tensor embedding(const Tensor& ids_N, const Weight& table, DType dtype, int64_t 
   if (!table.is_packed() && table.tensor().dtype() == dtype) {
     return embedding(ids_N, table.tensor(), pad_id);
   }
-  require(dtype == DType::f32, "embedding: a quantised or widened table gives f32 rows, not {}",
-          dtype);
+  const Device device =
+      table.is_packed() ? table.packed().blocks().device() : table.tensor().device();
+  const bool on_gpu = device.kind == Device::Kind::gpu;
+  require(dtype == DType::f32 || (on_gpu && table.is_packed()),
+          "embedding: a quantised or widened table gives f32 rows, not {}", dtype);
   require(ids_N.ndim() == 1 && ids_N.dtype() == DType::i32,
           "embedding: ids must be [tokens] of i32, got {} of {}", ids_N.shape(), ids_N.dtype());
-  Tensor y({ids_N.numel(), table.shape().cols()}, DType::f32, ids_N.device());
-  launch(ids_N.device(), "embedding", kernel::WideEmbedding{ids_N, table, y});
+  if (on_gpu && ids_N.device() == kCpu) check_ids(ids_N, table.shape()[0]);
+  const Tensor ids = to_device(ids_N, device);
+  Tensor y({ids.numel(), table.shape().cols()}, dtype, device);
+  launch(device, "embedding", kernel::WideEmbedding{ids, table, y});
   return y;
 }
 

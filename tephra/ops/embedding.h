@@ -10,18 +10,20 @@ namespace tephra {
 // gradient from here (-1: no such row).
 Tensor embedding(const Tensor& ids_N, const Tensor& table, int64_t pad_id = -1);
 
-// Rows as f32 of a table that is packed or, beside activations in f32, still bf16. Any other table
-// gives rows in its own dtype. Recorded only when it is a parameter.
+// Rows as f32 of a table that is packed or, beside activations in f32, still bf16; on a GPU a
+// packed table also gives bf16. Any other table gives rows in its own dtype. Recorded only when it
+// is a parameter.
 Tensor embedding(const Tensor& ids_N, const Weight& table, DType dtype, int64_t pad_id = -1);
 
 namespace kernel {
 
 struct WideEmbedding {
   const Tensor& ids;    // [N] i32
-  const Weight& table;  // [V, H], packed or bf16
-  Tensor& y;            // [N, H] f32
+  const Weight& table;  // [V, H], packed or, on the CPU, bf16
+  Tensor& y;            // [N, H] f32; on a GPU also bf16
 
   void on_cpu() const;
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct Embedding {

@@ -2,6 +2,7 @@
 // The gradient without atomics: the first token with an id adds up the rows of all of them, in
 // token order.
 #include "tephra/core/gpu_kernel.h"
+#include "tephra/device/gpu/packed.h"
 #include "tephra/ops/embedding.h"
 
 namespace tephra::kernel {
@@ -17,6 +18,15 @@ struct EmbeddingColumns {
   __device__ void run(int64_t r, int64_t c) const {
     gpu::store(y[r] + c, gpu::load<W>(table[ids[r]] + c));
   }
+};
+
+template <PackedFormat kFormat, class T>
+struct PackedEmbeddingElement {
+  const int32_t* ids;
+  gpu::PackedPanels<kFormat> table;
+  gpu::Rows<T> y;
+
+  __device__ void operator()(int64_t r, int64_t c) const { y[r][c] = T(table.value(ids[r], c)); }
 };
 
 template <class T>
@@ -59,6 +69,21 @@ void Embedding::on_gpu(gpu::Stream& stream) const {
     const EmbeddingColumns<T> f{ids.data<int32_t>(), gpu::rows_of<const T>(table),
                                 gpu::rows_of<T>(y)};
     gpu::for_each_wide(stream, y.rows(), y.cols(), gpu::are_wide(y.cols(), f.table, f.y), f);
+  });
+}
+
+void WideEmbedding::on_gpu(gpu::Stream& stream) const {
+  require(table.is_packed(), "embedding: a table of bf16 gives no {} rows on a GPU", y.dtype());
+  const PackedWeight& packed = table.packed();
+  gpu::visit_packed(packed.format(), [&]<PackedFormat kFormat>() {
+    gpu::visit_float(y.dtype(), [&]<class T>() {
+      gpu::for_each(
+          stream, y.rows(), y.cols(),
+          PackedEmbeddingElement<kFormat, T>{ids.data<int32_t>(),
+                                             {static_cast<const std::byte*>(packed.blocks().raw()),
+                                              static_cast<int>(packed.matrix().layout.groups())},
+                                             gpu::rows_of<T>(y)});
+    });
   });
 }
 

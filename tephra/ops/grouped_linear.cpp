@@ -22,7 +22,9 @@ void check(const Tensor& x, const Shape& weight, const DispatchPlan& plan) {
 Tensor grouped_linear(const Tensor& x, const Weight& weight, const DispatchPlan& plan) {
   if (!weight.is_packed()) return grouped_linear(x, weight.tensor(), plan);
   check(x, weight.shape(), plan);
-  require(x.dtype() == DType::f32, "grouped_linear: with quantised weights x must be f32, got {}",
+  const bool narrow = x.dtype() == DType::bf16 && x.device().kind == Device::Kind::gpu;
+  require(x.dtype() == DType::f32 || narrow,
+          "grouped_linear: with quantised weights x must be f32, on a GPU also bf16, got {}",
           x.dtype());
   Tensor y({x.rows(), weight.shape()[1]}, x.dtype(), x.device());
   launch(x.device(), "grouped_linear", kernel::PackedGroupedLinear{x, weight, plan.offsets, y});

@@ -17,12 +17,14 @@ Tensor grouped_linear(const Tensor& x, const Weight& weight, const DispatchPlan&
 namespace kernel {
 
 struct PackedGroupedLinear {
-  const Tensor& x;
+  const Tensor& x;  // f32; on a GPU also bf16
   const Weight& weight;
   const Tensor& offsets;
   Tensor& y;
 
   void on_cpu() const;
+  // Writes out the experts that have rows, and multiplies by those: for many rows.
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct GroupedLinear {

@@ -146,6 +146,12 @@ void GroupedLinear::on_gpu(gpu::Stream& stream) const {
                    [&]<class T>() { run_experts<T, false>(stream, x, weight, offsets, y, false); });
 }
 
+void PackedGroupedLinear::on_gpu(gpu::Stream& stream) const {
+  const Tensor written(weight.shape(), x.dtype(), x.device(), Purpose::workspace);
+  Unpack{weight.packed(), written, 0, offsets}.on_gpu(stream);
+  GroupedLinear{x, written, offsets, y}.on_gpu(stream);
+}
+
 void GroupedLinearGrad::on_gpu(gpu::Stream& stream) const {
   gpu::visit_float(x.dtype(), [&]<class T>() {
     if (dx) run_experts<T, true>(stream, dy, weight, offsets, dx, accumulate_dx);

@@ -142,9 +142,12 @@ Tensor linear_acc(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 namespace {
 
 void check_packed(const Tensor& x, const Weights& weights, const Tensors& biases) {
-  require(x.ndim() == 2 && x.dtype() == DType::f32,
-          "linear: with quantised weights x must be f32 [tokens, width], got {} {}", x.dtype(),
-          x.shape());
+  const bool narrow = x.dtype() == DType::bf16 && x.device().kind == Device::Kind::gpu;
+  require(
+      x.ndim() == 2 && (x.dtype() == DType::f32 || narrow),
+      "linear: with quantised weights x must be f32 [tokens, width], on a GPU also bf16, got {} "
+      "{}",
+      x.dtype(), x.shape());
   require(biases.size() == weights.size(), "linear: expected one bias per weight ({}), got {}",
           weights.size(), biases.size());
   for (size_t i = 0; i < weights.size(); ++i) {
@@ -152,17 +155,17 @@ void check_packed(const Tensor& x, const Weights& weights, const Tensors& biases
     require(shape.ndim() == 2 && shape[1] == x.cols(),
             "linear: weight must be [out, {}] to match the last axis of x {}, got {}", x.cols(),
             x.shape(), shape);
-    require(!biases[i] || (biases[i].shape() == Shape{shape[0]} && biases[i].dtype() == DType::f32),
-            "linear: bias must be f32 [{}] to match weight {}, got {} {}", shape[0], shape,
-            biases[i].dtype(), biases[i].shape());
+    require(!biases[i] || (biases[i].shape() == Shape{shape[0]} && biases[i].dtype() == x.dtype()),
+            "linear: bias must be {} [{}] to match weight {}, got {} {}", x.dtype(), shape[0],
+            shape, biases[i].dtype(), biases[i].shape());
   }
 }
 
-Tensor packed_forward(const Tensor& x, const Weights& weights, const Tensors& biases) {
+Tensor packed_forward(const Tensor& x, const Weights& weights, const Tensors& biases, DType dtype) {
   check_packed(x, weights, biases);
   int64_t out = 0;
   for (const Weight& w : weights) out += w.shape()[0];
-  Tensor y({x.rows(), out}, DType::f32, x.device());
+  Tensor y({x.rows(), out}, dtype, x.device());
   launch(x.device(), "linear", kernel::PackedLinear{x, weights, biases, y});
   return y;
 }
@@ -171,17 +174,17 @@ Tensor packed_forward(const Tensor& x, const Weights& weights, const Tensors& bi
 
 Tensor linear(const Tensor& x, const Weights& weights, const Tensors& biases) {
   if (!all_packed(weights)) return linear(x, tensors_of(weights), biases);
-  return packed_forward(x, weights, biases.empty() ? Tensors(weights.size()) : biases);
+  return packed_forward(x, weights, biases.empty() ? Tensors(weights.size()) : biases, x.dtype());
 }
 
 Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
   if (!weight.is_packed()) return linear(x, weight.tensor(), bias);
-  return packed_forward(x, {weight}, {bias});
+  return packed_forward(x, {weight}, {bias}, x.dtype());
 }
 
 Tensor linear_acc(const Tensor& x, const Weight& weight, const Tensor& bias) {
   if (!weight.is_packed()) return linear_acc(x, weight.tensor(), bias);
-  return packed_forward(x, {weight}, {bias});
+  return packed_forward(x, {weight}, {bias}, acc_dtype(x.dtype()));
 }
 
 }  // namespace tephra

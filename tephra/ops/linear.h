@@ -18,7 +18,8 @@ Tensor linear(const Tensor& x, const Tensors& weights, const Tensors& biases);
 // not recorded.
 Tensor linear_acc(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
-// The same for weights that may be packed. Packed ones take x in f32 and are not recorded.
+// The same for weights that may be packed. Packed ones take x in f32, on a GPU also in bf16, and
+// are not recorded.
 Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias = {});
 Tensor linear(const Tensor& x, const Weights& weights, const Tensors& biases);
 Tensor linear_acc(const Tensor& x, const Weight& weight, const Tensor& bias = {});
@@ -30,12 +31,15 @@ int64_t joined_rows(const Tensors& matrices);
 namespace kernel {
 
 struct PackedLinear {
-  const Tensor& x;         // [N, in] f32
+  const Tensor& x;         // [N, in] f32; on a GPU also bf16
   const Weights& weights;  // [out, in] each, packed
-  const Tensors& biases;   // f32 [out] or undefined, one per weight
-  Tensor& y;               // [N, sum of out] f32
+  const Tensors& biases;   // [out] or undefined, one per weight, x's dtype
+  Tensor& y;               // [N, sum of out], x's dtype or f32
 
   void on_cpu() const;
+  // Writes the weights out, a part after the other where they are large, and multiplies by those:
+  // for many rows. Single tokens have better (device/gpu/skinny.h).
+  void on_gpu(gpu::Stream& stream) const;
 };
 
 struct Linear {

@@ -74,6 +74,39 @@ void Linear::on_gpu(gpu::Stream& stream) const {
   }
 }
 
+void PackedLinear::on_gpu(gpu::Stream& stream) const {
+  // Of weights written out at once: enough that the product is no slower for it.
+  constexpr int64_t kRoom = int64_t{64} << 20;
+  const int64_t in = x.cols(), size = size_of(x.dtype());
+  const int64_t most =
+      std::max<int64_t>(1, kRoom / (in * size * cpu::kPanelRows)) * cpu::kPanelRows;
+  const Tensor room({std::min(most, y.cols()), in}, x.dtype(), x.device(), Purpose::workspace);
+  if (y.cols() <= most) {  // all of them, one below the other
+    Tensors written;
+    int64_t row = 0;
+    for (const Weight& w : weights) {
+      written.push_back(room.slice_rows(row, row + w.shape()[0]));
+      Unpack{w.packed(), written.back()}.on_gpu(stream);
+      row += w.shape()[0];
+    }
+    return Linear{x, written, biases, y}.on_gpu(stream);
+  }
+  int64_t column = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const int64_t out = weights[i].shape()[0];
+    for (int64_t row = 0; row < out; row += most) {
+      const int64_t end = std::min(out, row + most);
+      const Tensors part{room.slice_rows(0, end - row)};
+      Unpack{weights[i].packed(), part[0], row}.on_gpu(stream);
+      const Tensors bias{biases[i] ? biases[i].view({out, 1}).slice_rows(row, end).view({end - row})
+                                   : Tensor()};
+      Tensor to = y.column_view(column + row, column + end);
+      Linear{x, part, bias, to}.on_gpu(stream);
+    }
+    column += out;
+  }
+}
+
 void LinearGrad::on_gpu(gpu::Stream& stream) const {
   const int64_t n = x.rows(), in = x.cols(), out = dy.cols();
   if (dx) {

@@ -4,7 +4,6 @@
 
 #include "tephra/base/files.h"
 #include "tephra/base/json.h"
-#include "tephra/cli/model_device.h"
 #include "tests/support/program.h"
 #include "tests/support/scratch.h"
 
@@ -57,13 +56,6 @@ TEST(CheckpointQuantize, RefusesOtherWidths) {
             2);
 }
 
-TEST(CheckpointQuantize, AutoMeansTheCpuForAQuantisedModel) {
-  constexpr Device kGpu{Device::Kind::gpu, 0};
-  EXPECT_EQ(device_for(true, "auto", kGpu), kCpu);
-  EXPECT_EQ(device_for(false, "auto", kGpu), kGpu);
-  EXPECT_EQ(device_for(true, "gpu", kGpu), kGpu);  // refused by name when it is loaded
-}
-
 TEST(EvalAgainst, SaysHowFarAModelIsAndKeepsItsLimits) {
   const Models m(std::string(TEPHRA_SOURCE_DIR) + "/tests/eval/config.json");
   for (const std::string& folder : {m.source, m.packed}) {
@@ -102,6 +94,24 @@ TEST(VerifyKnown, TakesAFileAndRefusesAnotherModel) {
   EXPECT_EQ(other.code, 3);
   EXPECT_NE(other.err.find("is this zaya1-8b?"), std::string::npos) << other.err;
   EXPECT_EQ(tephra({"verify", "--known", "zaya9", "--model", model}).code, 2);
+}
+
+TEST(BenchDecode, DrawsQuantisedWeightsOfPresetsAlone) {
+  const Models m;
+  const Ran folder = tephra({"bench", "decode", "--model", m.packed, "--bits", "8"});
+  EXPECT_EQ(folder.code, 2);
+  EXPECT_NE(folder.err.find("a folder is taken as it is"), std::string::npos) << folder.err;
+  const Ran width = tephra({"bench", "prefill", "--model", "zaya1-8b", "--bits", "3"});
+  EXPECT_EQ(width.code, 2);
+  EXPECT_NE(width.err.find("--bits: expected 8 or 4, got 3"), std::string::npos) << width.err;
+}
+
+TEST(Verify, ChecksQuantisedPresetsThatAreDrawn) {
+  for (const char* bits : {"8", "4"}) {
+    const Ran ran = tephra({"verify", "--model", "tiny", "--bits", bits, "--self-check", "--device",
+                            "cpu", "--tokens", "12"});
+    EXPECT_EQ(ran.code, 0) << ran.err << ran.out;
+  }
 }
 
 TEST(BenchDecode, CountsBytesAndGivesTheShare) {

@@ -101,6 +101,24 @@ TEST_F(Quantised, IsReadWhereItLiesAndFitsItsExport) {
   }
 }
 
+TEST_F(Quantised, RoomForWeightsIsOnePieceInTheirOrder) {
+  const auto specs =
+      model_kind(preset_config("tiny"), "tiny").parameters(preset_config("tiny"), "tiny");
+  const NamedWeights drawn =
+      draw_packed_weights(specs, {PackedFormat::q4, PackedFormat::q8}, 1, kCpu);
+  const std::byte* next = nullptr;
+  for (const ParameterSpec& spec : specs) {
+    ASSERT_EQ(drawn.contains(spec.name), spec.narrowing == Narrowing::quantised) << spec.name;
+    if (!drawn.contains(spec.name)) continue;
+    const Weight& weight = drawn.at(spec.name);
+    const auto* at = static_cast<const std::byte*>(weight.packed().blocks().raw());
+    EXPECT_TRUE(!next || at == next) << spec.name << " does not follow the one before";
+    next = at + weight.bytes();
+    const bool head = spec.kind == ParameterKind::embedding || spec.kind == ParameterKind::head;
+    EXPECT_EQ(weight.packed().format(), head ? PackedFormat::q8 : PackedFormat::q4) << spec.name;
+  }
+}
+
 TEST_F(Quantised, RandomModelsCanBeWrittenSoAtOnce) {
   WriteOptions options = quantised(PackedFormat::q4);
   options.dtype = DType::bf16;
@@ -125,7 +143,9 @@ TEST_F(Quantised, RefusesWhatItCannotDo) {
   const Path folder = quantise(PackedFormat::q8);
   const Error narrow = error_of([&] { load_model(folder, {.dtype = DType::bf16}); });
   EXPECT_EQ(narrow.fault(), Fault::usage);
-  EXPECT_NE(std::string(narrow.what()).find("expected inference in f32 on the cpu, got bf16"),
+  EXPECT_NE(std::string(narrow.what())
+                .find("expected inference in f32 on the cpu, or in f32 or "
+                      "bf16 on a gpu, got bf16 on cpu"),
             std::string::npos)
       << narrow.what();
   EXPECT_EQ(error_of([&] { load_model(folder, {.with_gradients = true}); }).fault(), Fault::usage);

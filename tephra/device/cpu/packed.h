@@ -34,16 +34,16 @@ struct PackedLayout {
   PackedFormat format;
   int64_t rows, cols;
 
-  int64_t panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
-  int64_t groups() const { return (cols + kGroupColumns - 1) / kGroupColumns; }
+  constexpr int64_t panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
+  constexpr int64_t groups() const { return (cols + kGroupColumns - 1) / kGroupColumns; }
   // A panel: the scales of all groups, then the codes of all groups.
-  int64_t scale_bytes() const { return groups() * kPanelRows * 2; }
-  int64_t code_bytes() const { return groups() * group_bytes(); }
-  int64_t group_bytes() const {
+  constexpr int64_t scale_bytes() const { return groups() * kPanelRows * 2; }
+  constexpr int64_t code_bytes() const { return groups() * group_bytes(); }
+  constexpr int64_t group_bytes() const {
     return kPanelRows * kGroupColumns / (format == PackedFormat::q8 ? 1 : 2);
   }
-  int64_t panel_bytes() const { return scale_bytes() + code_bytes(); }
-  int64_t bytes() const { return panels() * panel_bytes(); }
+  constexpr int64_t panel_bytes() const { return scale_bytes() + code_bytes(); }
+  constexpr int64_t bytes() const { return panels() * panel_bytes(); }
 };
 
 struct PackedMatrix {

@@ -44,8 +44,4 @@ bool gemm_cublaslt(Stream& stream, const Gemm& g);
 // Its version, empty when it is not there.
 std::string cublaslt_version();
 
-// For tests: products go to the portable kernels.
-void use_portable_gemm(bool on);
-bool using_portable_gemm();
-
 }  // namespace tephra::gpu

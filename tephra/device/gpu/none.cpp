@@ -37,6 +37,8 @@ void synchronize(Device) { refuse(); }
 Ceilings measure_ceilings(Device) { refuse(); }
 void start_profile(Device) { refuse(); }
 std::vector<KernelTime> finish_profile(Device) { refuse(); }
+void use_portable_gemm(bool) {}
+bool using_portable_gemm() { return false; }
 
 }  // namespace tephra::gpu
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tephra/base/error.h"
+#include "tephra/base/number.h"
 #include "tephra/device/gpu/runtime.h"
 
 namespace tephra::gpu {
@@ -113,10 +114,20 @@ __device__ inline Bits128 load_once(const void* from) {
 #endif
 }
 
+// The same of four bytes; the neighbours of the cache line are asked for, too.
+__device__ inline uint32_t load_word_once(const void* from) {
+#if defined(__CUDA_ARCH__)
+  uint32_t v;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.u32 %0, [%1];" : "=r"(v) : "l"(from));
+  return v;
+#else
+  return *static_cast<const uint32_t*>(from);
+#endif
+}
+
 // Sixteen bytes go from device memory to shared memory. On NVIDIA they are on their way when this
 // returns: begun copies are closed into a group, and all groups but the newest kLeft are waited
-// for;
-// __syncthreads then shows them to the block. Elsewhere they have arrived.
+// for; __syncthreads then shows them to the block. Elsewhere they have arrived.
 __device__ inline void copy_to_shared(void* to, const void* from) {
 #if defined(__CUDA_ARCH__)
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
@@ -145,6 +156,28 @@ __device__ inline float load_fresh(const float* from) {
   return __ldcg(from);
 #else
   return *static_cast<const volatile float*>(from);
+#endif
+}
+
+// Four of the eight bytes of `low` (0 to 3) and `high` (4 to 7), as the low hex digits of `which`
+// say; the first one names the lowest byte.
+__device__ inline uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t which) {
+  return __byte_perm(low, high, which);
+}
+
+// a * b + c of two numbers of bf16 at once, rounded once.
+__device__ inline uint32_t fma_pairs(uint32_t a, uint32_t b, uint32_t c) {
+#if defined(__CUDA_ARCH__)
+  uint32_t v;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
+  return v;
+#else
+  const auto one = [](uint32_t x, uint32_t y, uint32_t z) {
+    const auto wide = [](uint32_t bits) { return __builtin_bit_cast(float, bits << 16); };
+    const float sum = fmaf(wide(x), wide(y), wide(z));
+    return uint32_t{bf16(sum).bits};
+  };
+  return one(a & 0xffffu, b & 0xffffu, c & 0xffffu) | one(a >> 16, b >> 16, c >> 16) << 16;
 #endif
 }
 

@@ -92,4 +92,8 @@ void start_profile(Device device);
 // Stops it. Largest first.
 std::vector<KernelTime> finish_profile(Device device);
 
+// For tests: products go to the portable kernels.
+void use_portable_gemm(bool on);
+bool using_portable_gemm();
+
 }  // namespace tephra::gpu

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of few tokens with a large matrix of bf16, bounded by reading it. A block has some rows
-// of the matrix and holds them in registers: each of its eight waves an eighth of the columns.
-// Tokens pass by sixteen at a time, from wherever they lie. The sum of a token and a row is always
-// formed in the same order: over the wave's columns, then over the waves. So it has the same bits
-// whatever else is in the batch, and however many rows a block takes.
+// Products of few tokens with a large matrix, bounded by reading it. A block has some rows of the
+// matrix and holds them in registers as they are stored (bf16, or quantised): each of its eight
+// waves an eighth of the columns. Tokens pass by sixteen at a time, from wherever they lie. The sum
+// of a token and a row is always formed in the same order: over the wave's columns, then over the
+// waves. So it has the same bits whatever else is in the batch, and however many rows a block
+// takes; a quantised matrix gives those of its weights in bf16.
 #pragma once
 
 #include "tephra/base/number.h"
+#include "tephra/device/gpu/packed.h"
 #include "tephra/device/gpu/platform.h"
 
 namespace tephra::gpu {
@@ -15,10 +17,6 @@ inline constexpr int kSkinnyThreads = 256, kSkinnyWaves = 8;
 inline constexpr int kSkinnyTokens = 16, kSkinnyRows = 8;
 // Columns that a wave multiplies at once, and columns of the matrix for each such step.
 inline constexpr int kSkinnyStep = 32, kSkinnyColumns = kSkinnyWaves * kSkinnyStep;
-
-// Blocks that should find room on a multiprocessor at once, so that some read while others add up;
-// `held` is what a thread holds of the matrix, in sixteen bytes.
-constexpr int skinny_blocks(int held) { return held <= 8 ? 3 : 2; }
 
 // A thread's place: it has eight columns of row `row` of the matrix, and of tokens `row` and
 // `row` + 8.
@@ -40,24 +38,81 @@ __device__ inline void multiply_skinny(float (&sums)[4], const Bits128& low, con
   }
 }
 
-// kTiles times kSkinnyRows rows of a matrix of kSteps * kSkinnyColumns columns.
-template <int kTiles, int kSteps>
-struct SkinnyWeights {
-  static constexpr int kDepth = kSteps * kSkinnyColumns;
-  Bits128 at[kTiles][kSteps];
+// How a matrix is stored, as a type: what a thread holds of kTiles times kSkinnyRows rows of
+// kSteps * kSkinnyColumns columns. fetch(matrix, rows) reads them, rows(tile) being the first row
+// of a tile, a multiple of kSkinnyRows; at(tile, step) is what a thread multiplies by, called by
+// whole waves. kBlocks of threads should find room on a multiprocessor at once, so that some read
+// while others add up.
+struct Bf16Matrix {
+  static constexpr bool kPacked = false;
 
-  // rows(tile) is where the first row of that tile begins.
-  template <class Rows>
-  __device__ void fetch(const Rows& rows) {
-    const SkinnyLane lane;
+  template <int kTiles, int kSteps>
+  struct Held {
+    static constexpr int kBlocks = kTiles * kSteps <= 8 ? 3 : 2;
+    Bits128 held[kTiles][kSteps];
+
+    template <class Rows>
+    __device__ void fetch(const void* matrix, const Rows& rows) {
+      constexpr int kDepth = kSteps * kSkinnyColumns;
+      const SkinnyLane lane;
 #pragma unroll
-    for (int i = 0; i < kTiles; ++i) {
-      const bf16* from = rows(i) + int64_t{lane.row} * kDepth + lane.wave * (kDepth / kSkinnyWaves);
+      for (int i = 0; i < kTiles; ++i) {
+        const bf16* from = static_cast<const bf16*>(matrix) + (rows(i) + lane.row) * kDepth +
+                           lane.wave * (kDepth / kSkinnyWaves);
 #pragma unroll
-      for (int s = 0; s < kSteps; ++s) {
-        at[i][s] = load_once(from + s * kSkinnyStep + lane.column);
+        for (int s = 0; s < kSteps; ++s) {
+          held[i][s] = load_once(from + s * kSkinnyStep + lane.column);
+        }
       }
     }
+    __device__ const Bits128& at(int tile, int step) const { return held[tile][step]; }
+  };
+
+  __device__ static float value(const void* matrix, int width, int64_t row, int64_t column) {
+    return float(static_cast<const bf16*>(matrix)[row * width + column]);
+  }
+};
+
+// Steps are groups of columns. Of four steps' scales each of a row's four threads holds one.
+template <PackedFormat kFormat>
+struct PackedSkinny {
+  static constexpr bool kPacked = true;
+  using Panels = PackedPanels<kFormat>;
+  static_assert(Panels::kColumns == kSkinnyStep && Panels::kRows % kSkinnyRows == 0);
+
+  template <int kTiles, int kSteps>
+  struct Held {
+    static constexpr int kBlocks = kTiles * kSteps * PackedEight<kFormat>::kWords <= 16 ? 3 : 2;
+    PackedEight<kFormat> held[kTiles][kSteps];
+    uint32_t scales[kTiles][(kSteps + 3) / 4];
+
+    template <class Rows>
+    __device__ void fetch(const void* matrix, const Rows& rows) {
+      const Panels panels{static_cast<const std::byte*>(matrix), kSteps * kSkinnyWaves};
+      const SkinnyLane lane;
+      const int first = lane.wave * kSteps, quarter = lane.column / 8;
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i) {
+        const int64_t row = rows(i) + lane.row;
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s) held[i][s] = panels.codes(row, first + s, quarter);
+#pragma unroll
+        for (int s = 0; s < kSteps; s += 4) {
+          const int own = s + quarter < kSteps ? s + quarter : kSteps - 1;
+          scales[i][s / 4] = panels.scale(row, first + own).bits * 0x10001u;
+        }
+      }
+    }
+    __device__ Bits128 at(int tile, int step) const {
+      const SkinnyLane lane;
+      return held[tile][step].weights(
+          shuffle_from(scales[tile][step / 4], lane.row * 4 + step % 4));
+    }
+  };
+
+  __device__ static float value(const void* matrix, int width, int64_t row, int64_t column) {
+    const Panels panels{static_cast<const std::byte*>(matrix), width / Panels::kColumns};
+    return float(bf16(panels.value(row, column)));
   }
 };
 
@@ -76,12 +131,11 @@ struct SkinnySums {
 };
 
 // tokens(i): where token i < 16 of the group begins, or null where there is none.
-template <int kTiles, int kSteps, class Tokens>
-__device__ void multiply_tokens(const SkinnyWeights<kTiles, kSteps>& weights, const Tokens& tokens,
+template <int kTiles, int kSteps, class Weights, class Tokens>
+__device__ void multiply_tokens(const Weights& weights, const Tokens& tokens,
                                 SkinnySums<kTiles>& sums) {
   const SkinnyLane lane;
-  const int first =
-      lane.wave * (SkinnyWeights<kTiles, kSteps>::kDepth / kSkinnyWaves) + lane.column;
+  const int first = lane.wave * (kSteps * kSkinnyStep) + lane.column;
   const bf16 *low = tokens(lane.row), *high = tokens(lane.row + 8);
   float own[kTiles][4] = {};
 #pragma unroll
@@ -90,7 +144,7 @@ __device__ void multiply_tokens(const SkinnyWeights<kTiles, kSteps>& weights, co
     if (low) a = *reinterpret_cast<const Bits128*>(low + first + s * kSkinnyStep);
     if (high) b = *reinterpret_cast<const Bits128*>(high + first + s * kSkinnyStep);
 #pragma unroll
-    for (int i = 0; i < kTiles; ++i) multiply_skinny(own[i], a, b, weights.at[i][s]);
+    for (int i = 0; i < kTiles; ++i) multiply_skinny(own[i], a, b, weights.at(i, s));
   }
   const int column = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll

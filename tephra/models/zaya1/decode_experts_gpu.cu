@@ -227,28 +227,26 @@ __device__ float decode_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 
 // Blocks: eight columns of the activations, distinct experts. A block has the gate's rows for them
 // and the other's.
-template <int kSteps>
-__global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(2 * kSteps))
-    decode_experts_up(const bf16* matrices, const int32_t* chosen, DecodeInput input, int rows,
+template <class Stored, int kSteps>
+__global__ void __launch_bounds__(gpu::kSkinnyThreads, (Stored::template Held<2, kSteps>::kBlocks))
+    decode_experts_up(const void* matrices, const int32_t* chosen, DecodeInput input, int rows,
                       int experts, int width, bf16* activated) {
-  using Weights = gpu::SkinnyWeights<2, kSteps>;
   extern __shared__ gpu::Bits128 decode_shared[];
   __shared__ gpu::SkinnySums<2> sums;
   __shared__ ExpertRows own;
-  DecodeRowsReader reader(input, Weights::kDepth, decode_shared);
+  DecodeRowsReader reader(input, kSteps * gpu::kSkinnyColumns, decode_shared);
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
   const int expert = find_expert(chosen, rows, experts, static_cast<int>(blockIdx.y), own);
   if (expert < 0) return;
   const int first = static_cast<int>(blockIdx.x) * gpu::kSkinnyRows;
-  const bf16* matrix = matrices + int64_t{expert} * 2 * width * Weights::kDepth;
-  Weights weights;
-  weights.fetch([&](int i) { return matrix + (int64_t{i} * width + first) * Weights::kDepth; });
+  typename Stored::template Held<2, kSteps> weights;
+  weights.fetch(matrices, [&](int i) { return (int64_t{expert} * 2 + i) * width + first; });
   find_expert_rows(rows, expert, own);
   reader.ready(rows);
   for (int begin = 0; begin < own.count; begin += gpu::kSkinnyTokens) {
     if (begin > 0) __syncthreads();
-    gpu::multiply_tokens(
+    gpu::multiply_tokens<2, kSteps>(
         weights,
         [&](int i) -> const bf16* {
           return begin + i < own.count ? reader[own.row[begin + i]] : nullptr;
@@ -271,20 +269,20 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(2 * kS
 // ended before this one starts (decode_experts_up lets it start when it has waited for it), so the
 // matrix is fetched while the kernel ahead runs. The first expert's blocks also merge the rows that
 // skipped.
-template <int kTiles, int kSteps>
-__global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles* kSteps))
-    decode_experts_down(const bf16* matrices, const int32_t* chosen, const float* chosen_weight,
+template <class Stored, int kTiles, int kSteps>
+__global__ void __launch_bounds__(gpu::kSkinnyThreads,
+                                  (Stored::template Held<kTiles, kSteps>::kBlocks))
+    decode_experts_down(const void* matrices, const int32_t* chosen, const float* chosen_weight,
                         const bf16* activated, int rows, int experts, DecodeMerged merged) {
-  using Weights = gpu::SkinnyWeights<kTiles, kSteps>;
-  constexpr int kWidth = gpu::SkinnySums<kTiles>::kWidth;
+  constexpr int kWidth = gpu::SkinnySums<kTiles>::kWidth, kDepth = kSteps * gpu::kSkinnyColumns;
   __shared__ gpu::SkinnySums<kTiles> sums;
   __shared__ ExpertRows own;
   const int expert = find_expert(chosen, rows, experts, static_cast<int>(blockIdx.y), own);
   const int first = static_cast<int>(blockIdx.x) * kWidth;
-  Weights weights;
+  typename Stored::template Held<kTiles, kSteps> weights;
   if (expert >= 0) {
-    const bf16* matrix = matrices + (int64_t{expert} * merged.width + first) * Weights::kDepth;
-    weights.fetch([&](int i) { return matrix + int64_t{i} * gpu::kSkinnyRows * Weights::kDepth; });
+    const int64_t row = int64_t{expert} * merged.width + first;
+    weights.fetch(matrices, [&](int i) { return row + i * gpu::kSkinnyRows; });
   }
   find_expert_rows(rows, expert, own);
   const int token = static_cast<int>(threadIdx.x) / kWidth;
@@ -303,11 +301,10 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles
     const int row = mine ? own.row[begin + token] : 0;
     const float before = mine ? column.before(row) : 0.0f;
     const float weight = mine ? chosen_weight[row] : 0.0f;
-    gpu::multiply_tokens(
+    gpu::multiply_tokens<kTiles, kSteps>(
         weights,
         [&](int i) -> const bf16* {
-          return begin + i < own.count ? activated + int64_t{own.row[begin + i]} * Weights::kDepth
-                                       : nullptr;
+          return begin + i < own.count ? activated + int64_t{own.row[begin + i]} * kDepth : nullptr;
         },
         sums);
     __syncthreads();
@@ -338,36 +335,40 @@ void decode_expert_up(gpu::Stream& stream, const DecodePlan& p, const DecodeWork
   const DecodeInput input = few ? DecodeInput{nullptr, w.stream, l.mlp_norm, p.sizes.eps}
                                 : DecodeInput{w.normed, nullptr, nullptr, 0};
   const int64_t shared = decode_shared_bytes(input, p.sizes.hidden);
-  visit_depth(p.sizes.hidden, [&]<int kSteps>() {
-    const auto kernel = decode_experts_up<kSteps>;
-    if (shared > 0) stream.allow_shared(kernel, shared);
-    stream.launch_early(kernel,
-                        {.blocks = p.sizes.expert_hidden / gpu::kSkinnyRows,
-                         .blocks_y = std::min(rows, p.sizes.experts),
-                         .threads = gpu::kSkinnyThreads,
-                         .shared_bytes = shared},
-                        l.gate_up, chosen, input, rows, p.sizes.experts, p.sizes.expert_hidden,
-                        w.activated);
+  visit_stored(l.gate_up, [&]<class Stored>() {
+    visit_depth(p.sizes.hidden, [&]<int kSteps>() {
+      const auto kernel = decode_experts_up<Stored, kSteps>;
+      if (shared > 0) stream.allow_shared(kernel, shared);
+      stream.launch_early(kernel,
+                          {.blocks = p.sizes.expert_hidden / gpu::kSkinnyRows,
+                           .blocks_y = std::min(rows, p.sizes.experts),
+                           .threads = gpu::kSkinnyThreads,
+                           .shared_bytes = shared},
+                          l.gate_up.data, chosen, input, rows, p.sizes.experts,
+                          p.sizes.expert_hidden, w.activated);
+    });
   });
 }
 
 void decode_expert_down(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                         const DecodeLayer& l, const int32_t* chosen) {
   const DecodeMerged merged{l.after_mlp, w.stream, p.sizes.hidden};
-  visit_depth(p.sizes.expert_hidden, [&]<int kSteps>() {
-    const auto launch = [&]<int kTiles>() {
-      stream.launch_early(decode_experts_down<kTiles, kSteps>,
-                          {.blocks = p.sizes.hidden / (kTiles * gpu::kSkinnyRows),
-                           .blocks_y = std::min(rows, p.sizes.experts),
-                           .threads = gpu::kSkinnyThreads},
-                          l.down, chosen, w.chosen_weight, w.activated, rows, p.sizes.experts,
-                          merged);
-    };
-    if (rows > gpu::kSkinnyTokens) {
-      launch.template operator()<2>();
-    } else {
-      launch.template operator()<1>();
-    }
+  visit_stored(l.down, [&]<class Stored>() {
+    visit_depth(p.sizes.expert_hidden, [&]<int kSteps>() {
+      const auto launch = [&]<int kTiles>() {
+        stream.launch_early(decode_experts_down<Stored, kTiles, kSteps>,
+                            {.blocks = p.sizes.hidden / (kTiles * gpu::kSkinnyRows),
+                             .blocks_y = std::min(rows, p.sizes.experts),
+                             .threads = gpu::kSkinnyThreads},
+                            l.down.data, chosen, w.chosen_weight, w.activated, rows,
+                            p.sizes.experts, merged);
+      };
+      if (rows > gpu::kSkinnyTokens) {
+        launch.template operator()<2>();
+      } else {
+        launch.template operator()<1>();
+      }
+    });
   });
 }
 

@@ -155,4 +155,13 @@ void visit_depth(int64_t columns, F&& f) {
   }
 }
 
+// Calls f.operator()<Stored>() with the type that says how the matrix is stored.
+template <class F>
+void visit_stored(const DecodeMatrix& matrix, F&& f) {
+  if (!matrix.packed) return f.template operator()<gpu::Bf16Matrix>();
+  gpu::visit_packed(*matrix.packed, [&]<PackedFormat kFormat>() {
+    f.template operator()<gpu::PackedSkinny<kFormat>>();
+  });
+}
+
 }  // namespace tephra::zaya1

@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
   __shared__ gpu::SkinnySums<1> sums;
   const int first = static_cast<int>(blockIdx.x) * gpu::kSkinnyRows;
   const int head = first / kHeadDim * kHeadDim;
-  gpu::SkinnyWeights<1, 1> weights;
-  weights.fetch([&](int) { return l.conv1 + int64_t{first} * kTapsWidth; });
+  gpu::Bf16Matrix::Held<1, 1> weights;
+  weights.fetch(l.conv1, [&](int) { return int64_t{first}; });
   const int own_token = static_cast<int>(threadIdx.x) / gpu::kSkinnyRows;
   const int own = static_cast<int>(threadIdx.x) % gpu::kSkinnyRows;
   const float bias = float(l.conv1_bias[first + own]);
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
                                taps + token * kStride + 2 * channel);
     }
     __syncthreads();
-    gpu::multiply_tokens(
+    gpu::multiply_tokens<1, 1>(
         weights, [&](int i) -> const bf16* { return i < count ? taps + i * kStride : nullptr; },
         sums);
     __syncthreads();

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tephra/base/number.h"
+#include "tephra/device/cpu/packed.h"
 #include "tephra/models/decode_step.h"
 #include "tephra/ops/qk_norm.h"
 
@@ -21,21 +23,28 @@ inline constexpr int kDecodeNormedRows =
     8;                                     // up to here products normalise their inputs themselves
 inline constexpr int kDecodeExperts = 31;  // at most
 
+// A matrix as it is stored, or several that adjoin: bf16, or quantised.
+struct DecodeMatrix {
+  const void* data = nullptr;
+  std::optional<PackedFormat> packed = {};
+};
+
 struct DecodeMerge {
   const bf16 *hidden_scale, *hidden_bias, *residual_scale, *residual_bias;
 };
 
 struct DecodeLayer {
-  const bf16 *input_norm, *qkv;  // [C + V, H]
+  const bf16* input_norm;
+  DecodeMatrix qkv;  // [C + V, H]
   const bf16 *conv0, *conv0_bias, *conv1, *conv1_bias, *temperature;
-  const bf16* out;  // [H, Q]
+  DecodeMatrix out;  // [H, Q]
   DecodeMerge after_attention;
   const bf16* mlp_norm;
   const bf16 *router_down, *router_down_bias;
   const bf16* router_scale;  // of the layer before; null in the first
   const bf16 *router_norm, *fc1, *fc1_bias, *fc2, *fc2_bias, *router_out;
   const float* balancing;
-  const bf16 *gate_up, *down;  // [E, 2F, H], [E, H, F]
+  DecodeMatrix gate_up, down;  // [E, 2F, H], [E, H, F]
   DecodeMerge after_mlp;
 
   bf16 *keys, *values;             // [rows, V]
@@ -80,7 +89,8 @@ struct DecodePlan {
   Device device;
   DecodeSizes sizes;
   std::vector<double> thetas;
-  const bf16 *embedding, *head, *final_norm, *entry_scale, *entry_bias;
+  DecodeMatrix embedding, head;  // [vocabulary, H]
+  const bf16 *final_norm, *entry_scale, *entry_bias;
   std::vector<DecodeLayer> layers;
   DecodeMemory memory;  // holds on to what the layers point to
 };

@@ -13,13 +13,14 @@ struct DecodeThetas {
 };
 
 // A block for each row.
-__global__ void decode_enter_rows(DecodeWork w, const bf16* embedding, const bf16* scale,
+template <class Stored>
+__global__ void decode_enter_rows(DecodeWork w, const void* embedding, const bf16* scale,
                                   const bf16* bias, int width, DecodeThetas thetas,
                                   int rotary_dim) {
-  const int64_t r = blockIdx.x;
-  const bf16* from = embedding + int64_t{w.tokens[r]} * width;
+  const int64_t r = blockIdx.x, token = w.tokens[r];
   for (int c = static_cast<int>(threadIdx.x); c < width; c += static_cast<int>(blockDim.x)) {
-    w.stream[r * width + c] = (float(from[c]) + float(bias[c])) * float(scale[c]);
+    const float embedded = Stored::value(embedding, width, token, c);
+    w.stream[r * width + c] = (embedded + float(bias[c])) * float(scale[c]);
   }
   const int half = rotary_dim / 2;
   for (int i = static_cast<int>(threadIdx.x); i < half * thetas.count;
@@ -113,18 +114,18 @@ struct DecodeAverage {
 };
 
 // Blocks: kTiles times eight rows of the matrix, groups of sixteen tokens.
-template <int kTiles, int kSteps, class Result>
-__global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles* kSteps))
-    decode_product(const bf16* matrix, DecodeInput input, int rows, Result result) {
-  using Weights = gpu::SkinnyWeights<kTiles, kSteps>;
+template <class Stored, int kTiles, int kSteps, class Result>
+__global__ void __launch_bounds__(gpu::kSkinnyThreads,
+                                  (Stored::template Held<kTiles, kSteps>::kBlocks))
+    decode_product(const void* matrix, DecodeInput input, int rows, Result result) {
   constexpr int kWidth = gpu::SkinnySums<kTiles>::kWidth;
   static_assert(gpu::kSkinnyTokens * kWidth <= gpu::kSkinnyThreads, "a thread has one element");
   extern __shared__ gpu::Bits128 decode_shared[];
   __shared__ gpu::SkinnySums<kTiles> sums;
   const int64_t first = int64_t{blockIdx.x} * kWidth;
-  Weights weights;
-  weights.fetch([&](int i) { return matrix + (first + i * gpu::kSkinnyRows) * Weights::kDepth; });
-  DecodeRowsReader reader(input, Weights::kDepth, decode_shared);
+  typename Stored::template Held<kTiles, kSteps> weights;
+  weights.fetch(matrix, [&](int i) { return first + i * gpu::kSkinnyRows; });
+  DecodeRowsReader reader(input, kSteps * gpu::kSkinnyColumns, decode_shared);
   const int token = static_cast<int>(threadIdx.x) / kWidth;
   const int own = static_cast<int>(threadIdx.x) % kWidth;
   const auto column = result.column(first + own);
@@ -137,7 +138,7 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles
     if (begin > own_begin) __syncthreads();  // the sums have been read
     const bool mine = token < gpu::kSkinnyTokens && begin + token < rows;
     const float before = mine ? column.before(begin + token) : 0.0f;
-    gpu::multiply_tokens(
+    gpu::multiply_tokens<kTiles, kSteps>(
         weights,
         [&](int i) -> const bf16* { return begin + i < rows ? reader[begin + i] : nullptr; }, sums);
     __syncthreads();
@@ -145,12 +146,12 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, gpu::skinny_blocks(kTiles
   }
 }
 
-template <int kTiles, class Result>
-void multiply_rows(gpu::Stream& stream, const bf16* matrix, int64_t out, int in,
+template <class Stored, int kTiles, class Result>
+void multiply_rows(gpu::Stream& stream, const void* matrix, int64_t out, int in,
                    const DecodeInput& input, int rows, const Result& result) {
   const int64_t shared = decode_shared_bytes(input, in);
   visit_depth(in, [&]<int kSteps>() {
-    const auto kernel = decode_product<kTiles, kSteps, Result>;
+    const auto kernel = decode_product<Stored, kTiles, kSteps, Result>;
     if (shared > 0) stream.allow_shared(kernel, shared);
     const int64_t blocks = out / (int64_t{kTiles} * gpu::kSkinnyRows);
     stream.launch_early(kernel,
@@ -168,15 +169,20 @@ DecodeInput normed_input(const DecodePlan& p, const DecodeWork& w, int rows, con
   return {nullptr, w.stream, norm, p.sizes.eps};
 }
 
-// Blocks take two tiles of rows where there are rows enough to read the tokens less often.
+// Blocks take two tiles of rows where there are rows enough to read the tokens less often, and
+// whole panels of a quantised matrix that has enough of them for every multiprocessor.
 template <class Result>
-void multiply_by_rows(gpu::Stream& stream, const bf16* matrix, int64_t out, int in,
+void multiply_by_rows(gpu::Stream& stream, const DecodeMatrix& matrix, int64_t out, int in,
                       const DecodeInput& input, int rows, const Result& result) {
-  if (rows > gpu::kSkinnyTokens) {
-    multiply_rows<2>(stream, matrix, out, in, input, rows, result);
-  } else {
-    multiply_rows<1>(stream, matrix, out, in, input, rows, result);
-  }
+  constexpr int64_t kManyRows = 1 << 14;
+  const bool two = rows > gpu::kSkinnyTokens || (matrix.packed && out >= kManyRows);
+  visit_stored(matrix, [&]<class Stored>() {
+    if (two) {
+      multiply_rows<Stored, 2>(stream, matrix.data, out, in, input, rows, result);
+    } else {
+      multiply_rows<Stored, 1>(stream, matrix.data, out, in, input, rows, result);
+    }
+  });
 }
 
 // --- the likeliest token ---
@@ -270,8 +276,11 @@ bool decode_takes_depth(int64_t columns) {
 void decode_enter(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {
   DecodeThetas thetas{{}, static_cast<int>(p.thetas.size())};
   std::copy(p.thetas.begin(), p.thetas.end(), thetas.at);
-  stream.launch(decode_enter_rows, {.blocks = rows, .threads = gpu::kThreads}, w, p.embedding,
-                p.entry_scale, p.entry_bias, p.sizes.hidden, thetas, p.sizes.rotary_dim);
+  visit_stored(p.embedding, [&]<class Stored>() {
+    stream.launch(decode_enter_rows<Stored>, {.blocks = rows, .threads = gpu::kThreads}, w,
+                  p.embedding.data, p.entry_scale, p.entry_bias, p.sizes.hidden, thetas,
+                  p.sizes.rotary_dim);
+  });
 }
 
 void decode_norm(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
@@ -296,9 +305,9 @@ void decode_return(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w
 
 void decode_narrow(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                    const DecodeLayer& l) {
-  multiply_rows<1>(stream, l.router_down, kDecodeRouter, p.sizes.hidden,
-                   normed_input(p, w, rows, l.mlp_norm), rows,
-                   DecodeAverage{l.router_down_bias, l.router_scale, w.router});
+  multiply_rows<gpu::Bf16Matrix, 1>(stream, l.router_down, kDecodeRouter, p.sizes.hidden,
+                                    normed_input(p, w, rows, l.mlp_norm), rows,
+                                    DecodeAverage{l.router_down_bias, l.router_scale, w.router});
 }
 
 void decode_head(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {

@@ -39,6 +39,11 @@ int theta_index(std::vector<double>& thetas, double theta) {
   return static_cast<int>(thetas.size()) - 1;
 }
 
+DecodeMatrix decode_matrix(const Weight& weight) {
+  if (!weight.is_packed()) return {weight.tensor().data<bf16>()};
+  return {weight.packed().blocks().raw(), weight.packed().format()};
+}
+
 class PlanMaker {
  public:
   PlanMaker(const ParameterStore& store, const std::string& prefix)
@@ -53,6 +58,8 @@ class PlanMaker {
             (*this)(at + "residual_scale"), (*this)(at + "residual_bias")};
   }
   const Tensor& tensor(const std::string& name) const { return store_[prefix_ + name]; }
+  Weight weight(const std::string& name) const { return store_.weight(prefix_ + name); }
+  DecodeMatrix matrix(const std::string& name) const { return decode_matrix(weight(name)); }
 
  private:
   const ParameterStore& store_;
@@ -63,13 +70,13 @@ DecodeLayer decode_layer(const PlanMaker& at, const LayerConfig& config, const L
                          int theta) {
   const std::string qkv = "self_attn.qkv_proj.", gate = "mlp.gate.";
   return {.input_norm = at("input_layernorm.weight"),
-          .qkv = at(qkv + "q_proj.weight"),
+          .qkv = at.matrix(qkv + "q_proj.weight"),
           .conv0 = at(qkv + "conv_qk_depthwise.weight"),
           .conv0_bias = at(qkv + "conv_qk_depthwise.bias"),
           .conv1 = at(qkv + "conv_qk_grouped.weight"),
           .conv1_bias = at(qkv + "conv_qk_grouped.bias"),
           .temperature = at("self_attn.qk_norm.temp"),
-          .out = at("self_attn.o_proj.weight"),
+          .out = at.matrix("self_attn.o_proj.weight"),
           .after_attention = at.merge("post_attention_residual_scale."),
           .mlp_norm = at("post_attention_layernorm.weight"),
           .router_down = at(gate + "down_proj.weight"),
@@ -82,8 +89,8 @@ DecodeLayer decode_layer(const PlanMaker& at, const LayerConfig& config, const L
           .fc2_bias = at(gate + "router_mlp.fc2.bias"),
           .router_out = at(gate + "router_mlp.out_proj.weight"),
           .balancing = at.tensor(gate + "balancing_biases").data<float>(),
-          .gate_up = at("mlp.experts.gate_up_proj"),
-          .down = at("mlp.experts.down_proj"),
+          .gate_up = at.matrix("mlp.experts.gate_up_proj"),
+          .down = at.matrix("mlp.experts.down_proj"),
           .after_mlp = at.merge("post_mlp_residual_scale."),
           .keys = state.k.data<bf16>(),
           .values = state.v.data<bf16>(),
@@ -93,11 +100,13 @@ DecodeLayer decode_layer(const PlanMaker& at, const LayerConfig& config, const L
           .theta = theta};
 }
 
-// Whether the four projections of the stream lie one after another.
+// Whether the four projections of the stream lie one after another. Quantised ones have whole
+// panels: the widths of the kernels are multiples of their rows.
 bool projections_adjoin(const PlanMaker& at) {
   Tensors matrices;
   for (const char* name : {"q_proj", "k_proj", "v_proj_current", "v_proj_delayed"}) {
-    matrices.push_back(at.tensor(format("self_attn.qkv_proj.{}.weight", name)));
+    const Weight weight = at.weight(format("self_attn.qkv_proj.{}.weight", name));
+    matrices.push_back(weight.is_packed() ? weight.packed().blocks() : weight.tensor());
   }
   return joined_rows(matrices) > 0;
 }
@@ -124,8 +133,7 @@ DecodeSizes decode_sizes(const Config& c, const TokenIds& tokens, const DecodeMe
 std::unique_ptr<DecodeStep> Zaya1::decode_step(const DecodeMemory& memory) {
 #if TEPHRA_GPU
   constexpr size_t kMostThetas = 4;
-  const bool here = store_.device().kind == Device::Kind::gpu && store_.dtype() == DType::bf16 &&
-                    !embedding_.is_packed() && !head_weight_.is_packed();
+  const bool here = store_.device().kind == Device::Kind::gpu && store_.dtype() == DType::bf16;
   if (!here || !has_decode_kernels(config_, memory) || !decode_takes_device(store_.device())) {
     return nullptr;
   }
@@ -133,8 +141,8 @@ std::unique_ptr<DecodeStep> Zaya1::decode_step(const DecodeMemory& memory) {
   DecodePlan plan{.device = store_.device(),
                   .sizes = decode_sizes(config_, tokens_, memory),
                   .thetas = {},
-                  .embedding = model("embed_tokens.weight"),
-                  .head = head_weight_.tensor().data<bf16>(),
+                  .embedding = decode_matrix(embedding_),
+                  .head = decode_matrix(head_weight_),
                   .final_norm = model("norm.weight"),
                   .entry_scale = model("input_hidden_states_scale"),
                   .entry_bias = model("input_hidden_states_bias"),
