@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tephra/base/error.h"
+#include "tephra/base/number.h"
 #include "tephra/device/gpu/runtime.h"
 
 namespace tephra::gpu {
@@ -93,6 +94,17 @@ __device__ inline void let_next_kernel_start() {}
 struct alignas(16) Bits128 {
   uint32_t at[4];
 };
+
+// Two numbers rounded to bf16, to nearest, the first one in the lower half.
+__device__ inline uint32_t bf16_pair(float low, float high) {
+#if defined(__CUDA_ARCH__)
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return uint32_t{bf16(low).bits} | uint32_t{bf16(high).bits} << 16;
+#endif
+}
 
 // Of a matrix that is read once and not soon again: it leaves no trace in the nearest cache.
 __device__ inline Bits128 load_once(const void* from) {
