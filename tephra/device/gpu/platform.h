@@ -35,6 +35,8 @@ inline constexpr Result kNotCompiledForDevice = hipErrorNoBinaryForGpu;
 // Whether a kernel can start before the one ahead of it has ended.
 inline bool can_start_early(int) { return false; }
 inline constexpr auto kMostShared = hipDeviceAttributeMaxSharedMemoryPerBlock;
+// Bytes of shared memory with which two blocks find room on a multiprocessor.
+inline constexpr int64_t kSharedOfTwo = 32 << 10;
 
 // Lanes that run together; a power of two.
 __device__ inline int wave_size() { return warpSize; }
@@ -65,6 +67,7 @@ inline constexpr const char* kBackend = "CUDA";
 inline constexpr bool kHasCudaLibraries = true;
 inline constexpr Result kNotCompiledForDevice = cudaErrorNoKernelImageForDevice;
 inline constexpr auto kMostShared = cudaDevAttrMaxSharedMemoryPerBlockOptin;
+inline constexpr int64_t kSharedOfTwo = 96 << 10;
 inline bool can_start_early(int device) {
   int major = 0;
   return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
@@ -116,6 +119,31 @@ __device__ inline Bits128 load_once(const void* from) {
   return v;
 #else
   return *static_cast<const Bits128*>(from);
+#endif
+}
+
+// Sixteen bytes to shared memory while the thread goes on, in groups that it closes and waits for;
+// the thread itself sees them then. Where there is no such copy it has happened at once.
+__device__ inline void copy_ahead(void* to, const void* from) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+               "l"(from)
+               : "memory");
+#else
+  *static_cast<Bits128*>(to) = *static_cast<const Bits128*>(from);
+#endif
+}
+__device__ inline void close_copies() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+// Until all but the last kPending groups have come.
+template <int kPending>
+__device__ inline void wait_copies() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 #endif
 }
 
