@@ -3,11 +3,13 @@
 // goes, how it grows (bench_train.h). Of a preset, or on a GPU: whole steps with random weights on
 // random tokens, optimizer included, and on a GPU kernel by kernel.
 #include "tephra/base/clock.h"
+#include "tephra/base/hash.h"
 #include "tephra/base/log.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/bench_train.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/output.h"
+#include "tephra/core/checksum.h"
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/train/config.h"
 #include "tephra/train/micro_batch.h"
@@ -28,7 +30,7 @@ struct Options {
   std::string device = "auto", dtype = "bf16", matrices = "muon";
   int64_t context = 4096, micro_tokens = 4096, batch_tokens = 32768, steps = 2;
   std::vector<std::string> recompute;
-  bool profile = false, f32_newton_schulz = false, json = false;
+  bool profile = false, hash = false, f32_newton_schulz = false, json = false;
 };
 
 void describe(Flags& flags, Options& o) {
@@ -54,10 +56,14 @@ void describe(Flags& flags, Options& o) {
   flags.add("--steps", o.steps, "timed steps, after one that is not").range(1, 10000);
   flags.add("--recompute CLASS", o.recompute, "op classes to compute again, or all; repeatable");
   flags.add("--profile", o.profile, "one more step with every kernel timed (GPU only)");
+  flags.add("--hash", o.hash,
+            "a hash of weights and optimizer state after the timed steps: equal runs have equal "
+            "ones");
   flags.add("--json", o.json, "one JSON document on stdout");
   flags.example("tephra bench train");
   flags.example("tephra bench train --config configs/quickstart.toml --tokens 4096 --quick");
   flags.example("tephra bench train --model zaya1-8b --device gpu --recompute all --profile");
+  flags.example("tephra bench train --device gpu --steps 20 --batch-tokens 32768 --hash");
   flags.example(
       "tephra bench train --model zaya1-8b --layers 2 --vocabulary 8192 --device cpu --dtype f32");
 }
@@ -90,9 +96,11 @@ std::vector<MicroBatch> random_batch(const Options& o, const TokenIds& tokens) {
 }
 
 struct Measured {
-  std::vector<double> seconds;   // of each step
-  double optimizer_seconds = 0;  // of the last
+  std::vector<double> seconds;    // of each step
+  double optimizer_seconds = 0;   // of the last
+  double first_step_seconds = 0;  // from the start of the program to the end of its first step
   double loss = 0;
+  std::string state_hash;  // empty when it was not asked for
   std::array<MemoryUse, kNumPurposes + 1> memory;
   std::vector<gpu::KernelTime> kernels;
 };
@@ -120,9 +128,11 @@ class Bench {
   Measured run() {
     Measured m;
     step(m);  // warms up: algorithms are chosen, memory is taken
+    m.first_step_seconds = process_seconds();
     m.seconds.clear();
     for (int64_t i = 0; i < o_.steps; ++i) step(m);
     m.memory = memory_use(device_.kind);
+    if (o_.hash) m.state_hash = state_hash();
     const bool gpu = device_.kind == Device::Kind::gpu;
     require(gpu || !o_.profile, "--profile: only kernels of a GPU are timed, got --device cpu");
     if (o_.profile) {
@@ -137,6 +147,19 @@ class Bench {
  private:
   void wait() const {
     if (device_.kind == Device::Kind::gpu) gpu::synchronize(device_);
+  }
+
+  // By the names and bits of everything that a checkpoint would keep of them.
+  std::string state_hash() const {
+    Xxh3 all;
+    const auto add = [&](const std::string& name, const Tensor& value) {
+      const std::string line = format("{} {:016x}\n", name, checksum(value));
+      all.add(std::as_bytes(std::span(line)));
+    };
+    const ParameterStore& store = model_->parameters();
+    for (size_t i = 0; i < store.specs().size(); ++i) add(store.specs()[i].name, store.at(i));
+    for (const StateTensor& s : optimizer_->state()) add(s.name, s.tensor);
+    return hash_text(all.value());
   }
 
   void step(Measured& m) {
@@ -168,6 +191,8 @@ Json to_json(const Options& o, const Measured& m, const ModelFigures& f, double 
   json["context"] = o.context;
   json["seconds"] = Json::Array(m.seconds.begin(), m.seconds.end());
   json["optimizer_seconds"] = m.optimizer_seconds;
+  json["first_step_seconds"] = m.first_step_seconds;
+  if (!m.state_hash.empty()) json["state_hash"] = m.state_hash;
   json["tokens_per_second"] = double(o.batch_tokens) / best;
   json["model_flops_per_second"] = double(o.batch_tokens) / best * f.train_flops_per_token;
   json["peak_bytes"] = m.memory[kNumPurposes].peak_bytes;
@@ -190,6 +215,11 @@ void print_measured(const Options& o, const Measured& m, const ModelFigures& f, 
       "model FLOPs ({:.2f} GFLOP a token); the optimizer takes {:.3f} s",
       f.parameters, o.batch_tokens, best, rate, rate * f.train_flops_per_token / 1e12,
       f.train_flops_per_token / 1e9, m.optimizer_seconds);
+  print("from the start of the program to the end of its first step: {:.1f} s",
+        m.first_step_seconds);
+  if (!m.state_hash.empty()) {
+    print("state after {} steps, loss {:.6f}: {}", o.steps + 1, m.loss, m.state_hash);
+  }
   Table memory({left, right});
   memory.add({"memory at its peak", human_bytes(m.memory[kNumPurposes].peak_bytes)});
   for (int i = 0; i < kNumPurposes; ++i) {

@@ -181,6 +181,15 @@ __device__ void store_packed(T* to, const Packed<W, T>& v) {
 
 template <int W, class T>
 __device__ void store(T* to, const Floats<W>& v) {
+  if constexpr (W % 8 == 0 && std::is_same_v<T, bf16>) {
+#pragma unroll
+    for (int i = 0; i < W; i += 8) {
+      *reinterpret_cast<Bits128*>(to + i) = {
+          bf16_pair(v[i], v[i + 1]), bf16_pair(v[i + 2], v[i + 3]), bf16_pair(v[i + 4], v[i + 5]),
+          bf16_pair(v[i + 6], v[i + 7])};
+    }
+    return;
+  }
   store_packed(to, Packed<W, T>::of([&](int i) { return T(v[i]); }));
 }
 

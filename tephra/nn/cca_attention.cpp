@@ -9,6 +9,7 @@
 #include "tephra/ops/add_bias.h"
 #include "tephra/ops/attention.h"
 #include "tephra/ops/cca_heads.h"
+#include "tephra/ops/cca_qk.h"
 #include "tephra/ops/depthwise_conv.h"
 #include "tephra/ops/grouped_conv.h"
 #include "tephra/ops/linear.h"
@@ -83,11 +84,17 @@ Tensor CcaAttention::convolved(const Tensor& z_NC, const LayerContext& context) 
 }
 
 Tensor CcaAttention::queries_and_keys(const Tensor& z_NC, const LayerContext& context) const {
-  Tensor qk_NC = convolved(z_NC, context);
   const RopeForm rotary{config_.head_dim, config_.rotary_dim, config_.rope_theta};
+  const CcaHeadsForm form{config_.query_heads, config_.kv_heads, config_.temperature, rotary};
+  if (config_.qk_mean && config_.conv_count == 2 && !context.state) {
+    const CcaConvs convs{conv0_weight_, conv0_bias_, conv1_weight_, conv1_bias_};
+    if (has_fused_cca_qk(z_NC, convs, form)) {
+      return cca_qk(z_NC, convs, temp_, context.segments, form);
+    }
+  }
+  Tensor qk_NC = convolved(z_NC, context);
   if (config_.qk_mean && z_NC.device().kind == Device::Kind::gpu) {  // in one pass
-    return cca_heads(z_NC, qk_NC, temp_, context.segments.position_N,
-                     {config_.query_heads, config_.kv_heads, config_.temperature, rotary});
+    return cca_heads(z_NC, qk_NC, temp_, context.segments.position_N, form);
   }
   if (config_.qk_mean) qk_NC = qk_mean(z_NC, qk_NC, config_.query_heads, config_.kv_heads);
   qk_NC = qk_norm(qk_NC, temp_, config_.query_heads, config_.kv_heads, config_.temperature);

@@ -95,9 +95,9 @@ Tensor token_losses(const Tensor& h, const Tensor& weight, const Tensor& bias,
   return losses;
 }
 
-int64_t gpu_logit_rows(int64_t rows, int64_t vocabulary) {
+int64_t gpu_logit_rows(int64_t rows, int64_t vocabulary, int64_t bytes) {
   constexpr int64_t kBytes = int64_t{9} << 28, kTile = 256;
-  const int64_t most = std::max<int64_t>(16, kBytes / (4 * vocabulary));
+  const int64_t most = std::max<int64_t>(16, kBytes / (bytes * vocabulary));
   if (rows <= most) return rows;
   if (most < kTile) return most;
   const int64_t pieces = ceil_div(rows, most / kTile * kTile);

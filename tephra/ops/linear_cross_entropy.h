@@ -20,9 +20,10 @@ Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor&
 Tensor token_losses(const Tensor& h, const Tensor& weight, const Tensor& bias,
                     const Tensor& targets_N);
 
-// On a GPU logits exist for so many rows at a time: in whole tiles, 2,048 of them for the largest
-// vocabulary in use. They are f32, and bf16 gradients lie beside them.
-int64_t gpu_logit_rows(int64_t rows, int64_t vocabulary);
+// On a GPU logits exist for so many rows at a time, in whole tiles: in f32 (4 bytes each, and bf16
+// gradients beside them) 2,048 of them for the largest vocabulary in use, where bf16 exponentials
+// take their place (2 bytes) 4,096.
+int64_t gpu_logit_rows(int64_t rows, int64_t vocabulary, int64_t bytes);
 
 namespace kernel {
 

@@ -3,6 +3,7 @@
 #include "tephra/core/gpu_kernel.h"
 #include "tephra/device/gpu/gemm.h"
 #include "tephra/ops/linear_cross_entropy.h"
+#include "tephra/ops/linear_cross_entropy_exp.h"
 
 namespace tephra::kernel {
 namespace {
@@ -87,7 +88,7 @@ class LossChunks {
         k_(k),
         number_(std::is_same_v<T, float> ? gpu::Number::f32 : gpu::Number::bf16) {
     const int64_t vocabulary = k.weight.rows();
-    rows_ = gpu_logit_rows(k.h.rows(), vocabulary);
+    rows_ = gpu_logit_rows(k.h.rows(), vocabulary, sizeof(float));
     logits_ = Tensor({rows_, vocabulary}, DType::f32, k.h.device(), Purpose::workspace);
     if (!k.dh && !k.dweight && !k.dbias) return;
     d_ = std::is_same_v<T, float>
@@ -168,6 +169,7 @@ __global__ void sum_losses(const float* losses, int64_t count, double scale, flo
 
 void LinearCrossEntropy::on_gpu(gpu::Stream& stream) const {
   if (h.rows() == 0) return clear_gradients(*this);
+  if (loss_by_exponentials(stream, *this)) return;
   gpu::visit_float(h.dtype(), [&]<class T>() { LossChunks<T>(stream, *this).run(); });
 }
 

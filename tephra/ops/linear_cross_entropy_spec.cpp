@@ -69,6 +69,17 @@ OpCase loss_case(const std::string& name, Sizes s, int64_t ignore_every, bool wi
   return c;
 }
 
+// Logits far from zero, one way in some tiles of the vocabulary or in all of them.
+OpCase far_case(const std::string& name, double mean, double spread) {
+  constexpr Sizes kSizes{70, 64, 1000};
+  OpCase c = loss_case(name, kSizes, 9, false, 0.05);
+  c.inputs[0].mean = mean == 0 ? 0 : 1;
+  c.inputs[0].scale = mean == 0 ? 1 : 0.25;
+  c.inputs[1].mean = mean / static_cast<double>(kSizes.width);
+  c.inputs[1].scale = spread / std::sqrt(static_cast<double>(kSizes.width));
+  return c;
+}
+
 OpCase strided_case() {
   OpCase c = loss_case("a block of columns", {9, 5, 11}, 4, true, 0.5);
   c.inputs[0].shape = {9, 12};
@@ -94,6 +105,10 @@ OpSpec linear_cross_entropy_spec() {
                 loss_case("no tokens", {0, 6, 9}, 0, true),
                 loss_case("one word", {3, 4, 1}, 0, true),
                 loss_case("eights of words", {21, 16, 328}, 4, true, 0.1),
+                loss_case("tiles and parts of tiles", {200, 136, 776}, 7, false, 0.01),
+                far_case("large logits in some tiles", 0, 18),
+                far_case("only very small logits", -90, 1),
+                far_case("only very large logits", 90, 1),
                 loss_case("more tokens than a chunk", {4100, 3, 5}, 0, true, 1e-3), strided_case()},
       .benches = {{.name = "2048 x 512, vocabulary 8192",
                    .inputs = inputs({kN, kH, kV}, 0, false),

@@ -81,7 +81,7 @@ int64_t largest_matrix(const std::vector<ParameterSpec>& specs) {
 int64_t gpu_workspace(const std::vector<ParameterSpec>& specs, bool muon, int64_t tokens,
                       int64_t vocabulary, int64_t narrow) {
   const int64_t logits =
-      gpu_logit_rows(tokens, vocabulary) * vocabulary * (narrow == 2 ? 4 + narrow : 4);
+      gpu_logit_rows(tokens, vocabulary, 4) * vocabulary * (narrow == 2 ? 4 + narrow : 4);
   int64_t matrices = 0;
   for (const ParameterSpec& spec : specs) {
     if (!muon || (spec.kind != ParameterKind::matrix && spec.kind != ParameterKind::experts)) {

@@ -88,5 +88,21 @@ TEST(AttentionBench, ComparesItsFormsWithMultiHeadAttention) {
   EXPECT_EQ(uneven.code, 2) << uneven.err;
 }
 
+TEST(TrainBench, HashesTheStateThatEqualRunsShare) {
+  const auto hash = [](const char* tokens) {
+    const Ran ran = Program{.path = TEPHRA_BINARY}(
+        {"bench",          "train", "--model",   "tiny", "--layers",       "1",
+         "--vocabulary",   "64",    "--device",  "cpu",  "--dtype",        "bf16",
+         "--matrices",     "adamw", "--context", "8",    "--micro-tokens", tokens,
+         "--batch-tokens", "16",    "--steps",   "1",    "--hash",         "--json",
+         "--quiet"});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return Json::parse(ran.out, "stdout").find("state_hash")->string();
+  };
+  const std::string once = hash("8");
+  EXPECT_EQ(once.size(), 16u);
+  EXPECT_EQ(hash("8"), once);
+}
+
 }  // namespace
 }  // namespace tephra

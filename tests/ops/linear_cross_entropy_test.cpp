@@ -125,12 +125,13 @@ TEST(LinearCrossEntropy, SaysWhatDoesNotFit) {
 }
 
 TEST(LinearCrossEntropy, TakesEqualPiecesInWholeTilesOnAGpu) {
-  EXPECT_EQ(gpu_logit_rows(16384, 262272), 2048);
-  EXPECT_EQ(gpu_logit_rows(4096, 262272), 2048);
-  EXPECT_EQ(gpu_logit_rows(2400, 262272), 1280) << "two pieces, not 2048 and 352";
-  EXPECT_EQ(gpu_logit_rows(2100, 262272), 2100);
-  EXPECT_EQ(gpu_logit_rows(65536, 512), 65536);
-  EXPECT_EQ(gpu_logit_rows(1000, int64_t{1} << 30), 16);
+  EXPECT_EQ(gpu_logit_rows(16384, 262272, 4), 2048);
+  EXPECT_EQ(gpu_logit_rows(4096, 262272, 4), 2048);
+  EXPECT_EQ(gpu_logit_rows(2400, 262272, 4), 1280) << "two pieces, not 2048 and 352";
+  EXPECT_EQ(gpu_logit_rows(2100, 262272, 4), 2100);
+  EXPECT_EQ(gpu_logit_rows(16384, 262272, 2), 4096) << "of exponentials";
+  EXPECT_EQ(gpu_logit_rows(65536, 512, 4), 65536);
+  EXPECT_EQ(gpu_logit_rows(1000, int64_t{1} << 30, 4), 16);
 }
 
 }  // namespace

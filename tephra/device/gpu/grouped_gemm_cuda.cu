@@ -8,25 +8,12 @@
 #include "tephra/device/gpu/grouped_gemm.h"
 #include "tephra/device/gpu/hopper.h"
 #include "tephra/device/gpu/hopper_maps.h"
+#include "tephra/device/gpu/hopper_ring.h"
 
 namespace tephra::gpu {
 namespace {
 
 using namespace hopper;
-
-constexpr int kTileRows = 128, kTileColumns = 256, kDepth = 64;  // of one block and stage
-constexpr int kGroupedStages = 4;
-constexpr int kBytesA = kTileRows * kDepth * 2, kBytesB = kTileColumns * kDepth * 2;
-constexpr int kBox = 64 * 64 * 2;  // of rows of 128 bytes
-constexpr int kWarpgroup = 128;
-constexpr int kGroupedThreads = 3 * kWarpgroup;
-
-struct Stages {
-  alignas(1024) uint8_t a[kGroupedStages][kBytesA];
-  alignas(1024) uint8_t b[kGroupedStages][kBytesB];
-  alignas(1024) uint8_t c[2][2][kBox];  // of each warpgroup, on its way out
-  uint64_t full[kGroupedStages], empty[kGroupedStages];
-};
 
 struct Shape {
   int experts;
@@ -35,10 +22,12 @@ struct Shape {
   int depth;       // of the reduction, where all experts share it
   int64_t stride;  // of c
   bool accumulate;
+  bool across;  // tiles are dealt along the columns first
+  int variant;
 };
 
-// The tiles of all experts in a fixed order, dealt to clusters in turn: down the rows first, so
-// that clusters at work together share columns.
+// The tiles of all experts in a fixed order, dealt to blocks in turn: down the rows first, so that
+// blocks at work together share columns, or across.
 template <bool kRagged>
 class Tiles {
  public:
@@ -55,8 +44,9 @@ class Tiles {
          local_ -= tiles_, enter(expert + 1)) {
       if (expert + 1 >= shape_.experts) return false;
     }
-    row = (local_ % down_) * kTileRows;
-    column = (local_ / down_) * kTileColumns;
+    const int columns = tiles_ / down_;
+    row = (shape_.across ? local_ / columns : local_ % down_) * kTileRows;
+    column = (shape_.across ? local_ % columns : local_ / down_) * kTileColumns;
     return true;
   }
 
@@ -90,22 +80,20 @@ __device__ int blocks_of(const Shape& shape, int rows) {
   return (depth + kDepth - 1) / kDepth;
 }
 
-// Where the ring of stages stands.
-struct Position {
-  int stage = 0;
-  uint32_t phase = 0;
-  __device__ void advance() {
-    if (++stage == kGroupedStages) {
-      stage = 0;
-      phase ^= 1;
-    }
+// What the tile will be added to, brought nearer while it is multiplied: else all blocks would wait
+// for the same memory at the same time.
+__device__ void prefetch_sums(const CUtensorMap* map_c, const Tiles<false>& tile, int k) {
+  constexpr int kEach = 2, kBoxes = kTileColumns / 32;  // 64 x 32 of f32, in two rows of boxes
+  for (int i = k * kEach; i < (k + 1) * kEach && i < 2 * kBoxes; ++i) {
+    prefetch_tile(map_c, tile.column + 32 * (i % kBoxes), tile.row + 64 * (i / kBoxes),
+                  tile.expert);
   }
-};
+}
 
 // One thread: fills the stages with the operands of this block's tiles.
 template <GroupedProduct kProduct>
 __device__ void feed(Stages& s, const CUtensorMap* map_a, const CUtensorMap* map_b,
-                     const int32_t* offsets, const Shape& shape) {
+                     const CUtensorMap* map_c, const int32_t* offsets, const Shape& shape) {
   constexpr bool kRagged = kProduct != GroupedProduct::weight_gradient;
   Tiles<kRagged> tile(offsets, shape);
   Position at;
@@ -113,6 +101,9 @@ __device__ void feed(Stages& s, const CUtensorMap* map_a, const CUtensorMap* map
     const int blocks = blocks_of<kProduct>(shape, tile.rows);
     for (int k = 0; k < blocks; ++k, at.advance()) {
       wait_barrier(&s.empty[at.stage], at.phase ^ 1);
+      if constexpr (!kRagged) {
+        if (shape.accumulate && (shape.variant & 1)) prefetch_sums(map_c, tile, k);
+      }
       uint64_t* full = &s.full[at.stage];
       expect_bytes(full, kBytesA + kBytesB);
       uint8_t* a = s.a[at.stage];
@@ -137,50 +128,8 @@ __device__ void feed(Stages& s, const CUtensorMap* map_a, const CUtensorMap* map
   }
 }
 
-// A warpgroup's tile on its way out: boxes of 64 rows of 128 bytes with the copy engine's swizzle,
-// one written while the other is read.
-struct Outlet {
-  uint8_t (*boxes)[kBox];
-  int warpgroup;
-
-  template <class Write, class Send>
-  __device__ void pass(int part, Write write, Send send) const {
-    uint8_t* box = boxes[part % 2];
-    if (threadIdx.x % kWarpgroup == 0) wait_stores<1>();
-    sync_threads(1 + warpgroup, kWarpgroup);
-    write(box);
-    publish_stores();
-    sync_threads(1 + warpgroup, kWarpgroup);
-    if (threadIdx.x % kWarpgroup == 0) {
-      send(box);
-      commit_stores();
-    }
-  }
-};
-
-__device__ void store_bf16(const float (&d)[128], const Outlet& out, const CUtensorMap* map,
-                           int row, int column) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
-  const int table = lane / 8, in_tile = 16 * warp + 8 * (table % 2) + lane % 8;
-#pragma unroll
-  for (int part = 0; part < kTileColumns / 64; ++part) {
-    out.pass(
-        part,
-        [&](uint8_t* box) {
-#pragma unroll
-          for (int i = 0; i < 8; i += 2) {
-            const int unit = i + table / 2, at = 4 * (i + 8 * part);
-            store_tables(box + in_tile * 128 + 16 * (unit ^ in_tile % 8), packed(d[at], d[at + 1]),
-                         packed(d[at + 2], d[at + 3]), packed(d[at + 4], d[at + 5]),
-                         packed(d[at + 6], d[at + 7]));
-          }
-        },
-        [&](uint8_t* box) { store_tile(map, box, column + 64 * part, row, 0); });
-  }
-}
-
 __device__ void store_f32(const float (&d)[128], const Outlet& out, const CUtensorMap* map, int row,
-                          int column, int expert, bool accumulate) {
+                          int column, int expert, bool accumulate, int variant, uint64_t policy) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
 #pragma unroll
   for (int part = 0; part < kTileColumns / 32; ++part) {
@@ -196,7 +145,9 @@ __device__ void store_f32(const float (&d)[128], const Outlet& out, const CUtens
           }
         },
         [&](uint8_t* box) {
-          if (accumulate) {
+          if (accumulate && (variant & 2)) {
+            add_tile_passing(map, box, column + 32 * part, row, expert, policy);
+          } else if (accumulate) {
             add_tile(map, box, column + 32 * part, row, expert);
           } else {
             store_tile(map, box, column + 32 * part, row, expert);
@@ -241,6 +192,7 @@ __device__ void multiply_tiles(Stages& s, const CUtensorMap* map_c, const int32_
     if (threadIdx.x % kWarpgroup == 0) arrive(&s.empty[stage]);
   };
   const Outlet out{s.c[warpgroup], warpgroup};
+  const uint64_t policy = kWeights ? evict_first_policy() : 0;
   Tiles<!kWeights> tile(offsets, shape);
   Position at;
   while (tile.advance()) {
@@ -286,7 +238,8 @@ __device__ void multiply_tiles(Stages& s, const CUtensorMap* map_c, const int32_
 #pragma unroll
         for (float& value : d) value = 0;
       }
-      store_f32(d, out, map_c, row, tile.column, tile.expert, shape.accumulate);
+      store_f32(d, out, map_c, row, tile.column, tile.expert, shape.accumulate, shape.variant,
+                policy);
     } else if (tile.rows - row >= 64) {
       store_bf16(d, out, map_c, tile.begin + row, tile.column);
     } else {
@@ -300,30 +253,26 @@ __device__ void multiply_tiles(Stages& s, const CUtensorMap* map_c, const int32_
 }
 
 template <GroupedProduct kProduct>
-__global__ void __launch_bounds__(kGroupedThreads, 1)
+__global__ void __launch_bounds__(kRingThreads, 1)
     grouped_kernel(const __grid_constant__ CUtensorMap map_a,
                    const __grid_constant__ CUtensorMap map_b,
                    const __grid_constant__ CUtensorMap map_c, const int32_t* offsets,
                    const __grid_constant__ Shape shape, void* c) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
-  extern __shared__ uint8_t raw[];
-  Stages& s = *reinterpret_cast<Stages*>(raw + (1024 - shared_address(raw) % 1024) % 1024);
-  if (threadIdx.x == 0) {
-    for (int stage = 0; stage < kGroupedStages; ++stage) {
-      init_barrier(&s.full[stage], 1);
-      init_barrier(&s.empty[stage], 2);  // each warpgroup that multiplies
-    }
-    publish_barriers();
-  }
-  __syncthreads();
+  Stages& s = prepared_stages();
   if (threadIdx.x < kWarpgroup) {
     give_registers<40>();
-    if (threadIdx.x == 0) feed<kProduct>(s, &map_a, &map_b, offsets, shape);
+    if (threadIdx.x == 0) feed<kProduct>(s, &map_a, &map_b, &map_c, offsets, shape);
   } else {
     take_registers<232>();
     multiply_tiles<kProduct>(s, &map_c, offsets, shape, c);
   }
 #endif
+}
+
+int variant() {
+  const char* v = getenv("TEPHRA_WGRAD");
+  return v ? atoi(v) : 1;
 }
 
 template <GroupedProduct kProduct>
@@ -343,13 +292,15 @@ bool launch_grouped(Stream& stream, const GroupedGemm& g, int blocks) {
                     static_cast<int>(columns),
                     static_cast<int>(depth),
                     g.c_stride,
-                    g.accumulate};
-  constexpr int kBytes = sizeof(Stages) + 1024;
+                    g.accumulate,
+                    weights && g.experts == 1,
+                    variant()};
+
   static const cudaError_t sized = cudaFuncSetAttribute(
-      grouped_kernel<kProduct>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+      grouped_kernel<kProduct>, cudaFuncAttributeMaxDynamicSharedMemorySize, kRingBytes);
   check(sized, "reserving shared memory");
   stream.launch(grouped_kernel<kProduct>,
-                {.blocks = blocks, .threads = kGroupedThreads, .shared_bytes = kBytes},
+                {.blocks = blocks, .threads = kRingThreads, .shared_bytes = kRingBytes},
                 a.describe(), b.describe(), c.describe(), g.offsets, shape, g.c);
   return true;
 }
@@ -358,9 +309,9 @@ bool launch_grouped(Stream& stream, const GroupedGemm& g, int blocks) {
 
 bool grouped_gemm_hopper(Stream& stream, const GroupedGemm& g) {
   const int blocks = processors(stream);
-  if (blocks == 0 || g.rows == 0 || g.in % kTileColumns != 0 || g.out % kTileColumns != 0) {
-    return false;
-  }
+  const bool weights = g.product == GroupedProduct::weight_gradient;
+  const int64_t step = weights ? kTileRows : kTileColumns;
+  if (blocks == 0 || g.rows == 0 || g.in % kTileColumns != 0 || g.out % step != 0) return false;
   switch (g.product) {
     case GroupedProduct::output:
       return launch_grouped<GroupedProduct::output>(stream, g, blocks);

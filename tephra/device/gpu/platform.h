@@ -35,6 +35,8 @@ inline constexpr Result kNotCompiledForDevice = hipErrorNoBinaryForGpu;
 // Whether a kernel can start before the one ahead of it has ended.
 inline bool can_start_early(int) { return false; }
 inline constexpr auto kMostShared = hipDeviceAttributeMaxSharedMemoryPerBlock;
+// Bytes of shared memory with which two blocks find room on a multiprocessor.
+inline constexpr int64_t kSharedOfTwo = 32 << 10;
 
 // Lanes that run together; a power of two.
 __device__ inline int wave_size() { return warpSize; }
@@ -70,6 +72,7 @@ inline constexpr const char* kBackend = "CUDA";
 inline constexpr bool kHasCudaLibraries = true;
 inline constexpr Result kNotCompiledForDevice = cudaErrorNoKernelImageForDevice;
 inline constexpr auto kMostShared = cudaDevAttrMaxSharedMemoryPerBlockOptin;
+inline constexpr int64_t kSharedOfTwo = 96 << 10;
 inline bool can_start_early(int device) {
   int major = 0;
   return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
@@ -100,6 +103,17 @@ __device__ inline void let_next_kernel_start() {}
 struct alignas(16) Bits128 {
   uint32_t at[4];
 };
+
+// Two numbers rounded to bf16, to nearest, the first one in the lower half.
+__device__ inline uint32_t bf16_pair(float low, float high) {
+#if defined(__CUDA_ARCH__)
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return uint32_t{bf16(low).bits} | uint32_t{bf16(high).bits} << 16;
+#endif
+}
 
 // Of a matrix that is read once and not soon again: it leaves no trace in the nearest cache.
 __device__ inline Bits128 load_once(const void* from) {
