@@ -146,6 +146,45 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads,
   }
 }
 
+// The same for a matrix of very many rows and one group of tokens: a block goes from tile to tile,
+// and the next one is on its way while it multiplies.
+template <class Stored, int kSteps, class Result>
+__global__ void __launch_bounds__(gpu::kSkinnyThreads, 2)
+    decode_long_product(const void* matrix, DecodeInput input, int rows, int64_t tiles,
+                        Result result) {
+  extern __shared__ gpu::Bits128 decode_shared[];
+  __shared__ gpu::SkinnySums<1> sums;
+  typename Stored::template Held<1, kSteps> weights[2];
+  const auto fetch = [&](auto& to, int64_t tile) {
+    if (tile < tiles) to.fetch(matrix, [&](int) { return tile * gpu::kSkinnyRows; });
+  };
+  fetch(weights[0], blockIdx.x);
+  DecodeRowsReader reader(input, kSteps * gpu::kSkinnyColumns, decode_shared);
+  const int token = static_cast<int>(threadIdx.x) / gpu::kSkinnyRows;
+  const int own = static_cast<int>(threadIdx.x) % gpu::kSkinnyRows;
+  gpu::wait_for_kernel_ahead();
+  gpu::let_next_kernel_start();
+  reader.ready(rows);
+  const auto multiply = [&](const auto& by, int64_t tile) {
+    gpu::multiply_tokens<1, kSteps>(
+        by, [&](int i) -> const bf16* { return i < rows ? reader[i] : nullptr; }, sums);
+    __syncthreads();
+    if (token < rows) {
+      const auto column = result.column(tile * gpu::kSkinnyRows + own);
+      column.write(token, column.before(token), sums.total(token, own));
+    }
+    __syncthreads();
+  };
+  for (int64_t tile = blockIdx.x; tile < tiles; tile += 2 * gridDim.x) {
+    const int64_t next = tile + gridDim.x;
+    fetch(weights[1], next);
+    multiply(weights[0], tile);
+    if (next >= tiles) break;
+    fetch(weights[0], next + gridDim.x);
+    multiply(weights[1], next);
+  }
+}
+
 template <class Stored, int kTiles, class Result>
 void multiply_rows(gpu::Stream& stream, const void* matrix, int64_t out, int in,
                    const DecodeInput& input, int rows, const Result& result) {
@@ -169,13 +208,27 @@ DecodeInput normed_input(const DecodePlan& p, const DecodeWork& w, int rows, con
   return {nullptr, w.stream, norm, p.sizes.eps};
 }
 
-// Blocks take two tiles of rows where there are rows enough to read the tokens less often, and
-// whole panels of a quantised matrix that has enough of them for every multiprocessor.
+template <class Result>
+void multiply_many_rows(gpu::Stream& stream, const DecodeMatrix& matrix, int64_t out, int in,
+                        const DecodeInput& input, int rows, const Result& result) {
+  constexpr int64_t kBlocks = 264;  // two for each multiprocessor of a large device
+  const int64_t shared = decode_shared_bytes(input, in);
+  visit_stored(matrix, [&]<class Stored>() {
+    visit_depth(in, [&]<int kSteps>() {
+      const auto kernel = decode_long_product<Stored, kSteps, Result>;
+      if (shared > 0) stream.allow_shared(kernel, shared);
+      stream.launch_early(
+          kernel, {.blocks = kBlocks, .threads = gpu::kSkinnyThreads, .shared_bytes = shared},
+          matrix.data, input, rows, out / gpu::kSkinnyRows, result);
+    });
+  });
+}
+
+// Blocks take two tiles of rows where there are rows enough to read the tokens less often.
 template <class Result>
 void multiply_by_rows(gpu::Stream& stream, const DecodeMatrix& matrix, int64_t out, int in,
                       const DecodeInput& input, int rows, const Result& result) {
-  constexpr int64_t kManyRows = 1 << 14;
-  const bool two = rows > gpu::kSkinnyTokens || (matrix.packed && out >= kManyRows);
+  const bool two = rows > gpu::kSkinnyTokens;
   visit_stored(matrix, [&]<class Stored>() {
     if (two) {
       multiply_rows<Stored, 2>(stream, matrix.data, out, in, input, rows, result);
@@ -312,8 +365,13 @@ void decode_narrow(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w
 
 void decode_head(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {
   const int64_t vocabulary = p.sizes.vocabulary;
-  multiply_by_rows(stream, p.head, vocabulary, p.sizes.hidden, {w.normed, nullptr, nullptr, 0},
-                   rows, DecodeStoreLogits{w.logits, vocabulary});
+  const DecodeInput input{w.normed, nullptr, nullptr, 0};
+  const DecodeStoreLogits logits{w.logits, vocabulary};
+  if (rows <= gpu::kSkinnyTokens) {
+    multiply_many_rows(stream, p.head, vocabulary, p.sizes.hidden, input, rows, logits);
+  } else {
+    multiply_by_rows(stream, p.head, vocabulary, p.sizes.hidden, input, rows, logits);
+  }
   stream.launch_early(decode_best_pieces,
                       {.blocks = kDecodeBestPieces, .blocks_y = rows, .threads = gpu::kThreads}, w,
                       vocabulary, p.sizes.usable);
