@@ -164,85 +164,39 @@ __global__ void __launch_bounds__(gpu::kThreads) merge_norm_rows(MergeNormRow<T>
 // Sums over a part's rows of the merged stream's gradient g, and of its products.
 enum MergeSum { kSumG, kSumGx, kSumGStream, kSumNormed, kMergeSums };
 
-// The columns that a thread has of a row of the backward pass, as they lie in shared memory on
-// their way to it.
-template <class T>
-struct alignas(16) MergeGradUnit {
-  gpu::Packed<kWide, T> x, dnormed;
-  gpu::Packed<kWide, float> stream, g;  // g: the gradient that came to the merged stream
-  gpu::Bits128 unused;                  // so that neighbours meet different banks
-
-  __device__ void fetch(const MergedGradient<T>& d, int64_t r, int64_t c) {
-    copy(x, d.in.x[r] + c);
-    if (d.dnormed) copy(dnormed, d.dnormed[r] + c);
-    if (d.in.stream) copy(stream, d.in.stream[r] + c);
-    if (d.dmerged) copy(g, d.dmerged[r] + c);
-  }
-
- private:
-  template <class E>
-  __device__ static void copy(gpu::Packed<kWide, E>& to, const E* from) {
-#pragma unroll
-    for (int u = 0; u < kWide / to.kEach; ++u) {
-      gpu::copy_to_shared(&to.units[u], from + u * to.kEach);
-    }
-  }
-};
-
-// A thread's columns of a row.
+// The columns that a thread has of a row of the backward pass.
 template <class T, int kUnits>
 struct MergeGradRow {
   gpu::Packed<kWide, T> x[kUnits], dnormed[kUnits];
-  MergeWide stream[kUnits], g[kUnits];
+  MergeWide stream[kUnits], g[kUnits];  // g: the gradient that came to the merged stream
 
-  __device__ void take(const MergedGradient<T>& d, const MergeGradUnit<T>* from) {
+  __device__ void fetch(const MergedGradient<T>& d, int64_t width, int64_t r) {
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
-      const MergeGradUnit<T>& unit = from[u * gpu::kThreads];
-      x[u] = unit.x;
-      dnormed[u] = d.dnormed ? unit.dnormed : gpu::Packed<kWide, T>{};
-      stream[u] = MergeWide::of([&](int i) { return d.in.stream ? float(unit.stream[i]) : 0.0f; });
-      g[u] = MergeWide::of([&](int i) { return d.dmerged ? float(unit.g[i]) : 0.0f; });
+      const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
+      if (c >= width) continue;
+      x[u] = gpu::load_packed<kWide>(d.in.x[r] + c);
+      dnormed[u] = d.dnormed ? gpu::load_packed<kWide>(d.dnormed[r] + c) : gpu::Packed<kWide, T>{};
+      if (d.in.stream) stream[u] = gpu::load<kWide>(d.in.stream[r] + c);
+      g[u] = d.dmerged ? gpu::load<kWide>(d.dmerged[r] + c) : MergeWide{};
     }
   }
 };
 
-// Rows on their way: as many as leave room for two blocks on a multiprocessor, four at most.
-template <class T, int kUnits>
-constexpr int64_t kMergeStage = int64_t{sizeof(MergeGradUnit<T>)} * kUnits* gpu::kThreads;
-template <class T, int kUnits>
-constexpr int kMergeStages =
-    static_cast<int>(std::clamp<int64_t>(gpu::kSharedOfTwo / kMergeStage<T, kUnits>, 1, 4));
-
-// A block has a part of the rows, and works on one while the next come. parts
+// A block has a part of the rows, and reads the next one while it works on one. parts
 // [gridDim.x][kMergeSums][width], or null.
 template <class T, int kUnits>
 __global__ void __launch_bounds__(gpu::kThreads, kUnits == 1 ? 2 : 1)
     merge_norm_grad_rows(MergeNormGradRow<T> a, int64_t rows, int64_t rows_each, float* parts) {
-  extern __shared__ gpu::Bits128 merge_stages[];
-  constexpr int kStages = kMergeStages<T, kUnits>;
   const MergedGradient<T>& d = a.d;
   MergeWide sums[kMergeSums][kUnits];
   const int64_t begin = blockIdx.x * rows_each;
   const int64_t end = begin + rows_each < rows ? begin + rows_each : rows;
-  const auto stage = [&](int64_t r) {
-    auto* units = reinterpret_cast<MergeGradUnit<T>*>(merge_stages);
-    return units + (r - begin) % kStages * (kUnits * gpu::kThreads) + threadIdx.x;
-  };
-  const auto fetch = [&](int64_t r) {
-#pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
-      const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
-      if (r < end && c < a.width) stage(r)[u * gpu::kThreads].fetch(d, r, c);
-    }
-    gpu::close_copies();
-  };
-  for (int64_t r = begin; r < begin + kStages - 1; ++r) fetch(r);
+  MergeGradRow<T, kUnits> row, next;
+  next.fetch(d, a.width, begin);
   for (int64_t r = begin; r < end; ++r) {
-    fetch(r + kStages - 1);
-    gpu::wait_for_copies<kStages - 1>();
-    MergeGradRow<T, kUnits> row;
-    row.take(d, stage(r));
+    row = next;
+    if (r + 1 < end) next.fetch(d, a.width, r + 1);
     const float s = d.rstd[r];
     float dot = 0;
 #pragma unroll
@@ -379,19 +333,13 @@ bool merge_norm_grad_fused(gpu::Stream& stream, const MergeNormGrad& k,
   }
   const gpu::RowParts cut(k.x.rows());
   Tensor parts;
-  bool launched = false;
-  visit_units(f.width, [&]<int kUnits>() {
-    constexpr int64_t kBytes = kMergeStage<T, kUnits> * kMergeStages<T, kUnits>;
-    if (gpu::most_shared_bytes(stream.device()) < kBytes) return;
-    launched = true;
+  const bool launched = visit_units(f.width, [&]<int kUnits>() {
     if (k.wants_vectors()) {
       parts =
           Tensor({cut.count, kMergeSums * f.width}, DType::f32, k.x.device(), Purpose::workspace);
     }
-    stream.allow_shared(merge_norm_grad_rows<T, kUnits>, kBytes);
-    stream.launch(merge_norm_grad_rows<T, kUnits>,
-                  {.blocks = cut.count, .threads = gpu::kThreads, .shared_bytes = kBytes}, f,
-                  k.x.rows(), cut.rows_each, gpu::data_of<float>(parts));
+    stream.launch(merge_norm_grad_rows<T, kUnits>, {.blocks = cut.count, .threads = gpu::kThreads},
+                  f, k.x.rows(), cut.rows_each, gpu::data_of<float>(parts));
   });
   if (launched && parts) sum_merge_parts<T>(stream, k, parts.data<float>(), cut.count);
   return launched;
