@@ -173,10 +173,16 @@ __device__ inline float load_fresh(const float* from) {
 #endif
 }
 
-// Four of the eight bytes of `low` (0 to 3) and `high` (4 to 7), as the low hex digits of `which`
-// say; the first one names the lowest byte.
+// Four of the eight bytes of `low` (0 to 3) and `high` (4 to 7), as the low four hex digits of
+// `which` say, 7 at most; the first one names the lowest byte.
 __device__ inline uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t which) {
+#if defined(__CUDA_ARCH__)
+  uint32_t v;  // as the intrinsic, which masks `which` once more
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(v) : "r"(low), "r"(high), "r"(which));
+  return v;
+#else
   return __byte_perm(low, high, which);
+#endif
 }
 
 // a * b + c of two numbers of bf16 at once, rounded once.
