@@ -8,6 +8,7 @@
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/device/machine.h"
 #include "tephra/models/model.h"
+#include "tephra/ops/cca_qk.h"
 #include "tephra/ops/linear_cross_entropy.h"
 #include "tephra/optim/optimizer.h"
 #include "tephra/train/micro_batch.h"
@@ -57,7 +58,9 @@ int64_t most_tokens(const RunConfig& config, const Phases& phases) {
   return most;
 }
 
-int64_t activation_bytes(const RunConfig& config, const Json& model_config, int64_t most) {
+int64_t activation_bytes(const RunConfig& config, const Json& model_config, int64_t most,
+                         Device device) {
+  const AsOnAGpu as_there(device.kind == Device::Kind::gpu);
   const DType dtype = config.model.dtype == "bf16" ? DType::bf16 : DType::f32;
   const Recompute recompute = recompute_of(config.step.recompute);
   constexpr int64_t kTokens = 256;
@@ -153,7 +156,7 @@ MemoryPlan plan_memory(const RunConfig& config, const Json& model_config, const 
   }
   const int64_t tokens = most_tokens(config, phases);
   const int64_t copy = plan.weights + plan.optimizer;  // that a checkpoint is written from
-  plan.activations = activation_bytes(config, model_config, tokens);
+  plan.activations = activation_bytes(config, model_config, tokens, device);
   const bool muon = matrices == UpdateRule::muon;
   if (device.kind == Device::Kind::gpu) {
     plan.host = copy;
