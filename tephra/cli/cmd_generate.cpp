@@ -29,6 +29,7 @@ struct Options {
   bool ignore_eos = false;
   std::string dtype = "f32";
   std::string device = "auto";
+  std::string weights = "mapped";
   bool json = false;
 };
 
@@ -57,6 +58,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--ignore-eos", o.ignore_eos, "go on past the end-of-text token");
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
   flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  describe_weights(flags, o.weights);
   flags.add("--json", o.json, "one JSON document instead of a stream");
   flags.example("tephra generate --model DIR --prompt 'Once upon a time' --stop 'The end'");
   flags.example("tephra generate --model DIR --chat --system 'Be brief.' --prompt 'Who are you?'");
@@ -226,9 +228,10 @@ int run(const Options& o) {
   const std::optional<Tokenizer> tokenizer = load_tokenizer(o);
   const std::string text = prompt_text(o);
   Output output(o, text, tokenizer);
-  const auto model = load_model(
-      o.model,
-      {.dtype = *parse_dtype(o.dtype), .device = device_for(o.model, o.device), .mapped = true});
+  const auto model = load_model(o.model, {.dtype = *parse_dtype(o.dtype),
+                                          .device = device_for(o.model, o.device),
+                                          .mapped = true,
+                                          .place = place_for(o.weights)});
   const std::vector<int32_t> prompt = prompt_tokens(o, text, tokenizer, model->tokens().vocab_size);
 
   GenerateOptions options;

@@ -26,4 +26,15 @@ DType dtype_for(const std::string& text, Device device) {
   return *parse_dtype(text);
 }
 
+void describe_weights(Flags& flags, std::string& text) {
+  flags
+      .add("--weights", text,
+           "quantised and bf16 weights on the CPU: mapped files start at once; in memory a token "
+           "takes less time, after all of them were read; auto: memory if they are at most half of "
+           "what is free")
+      .choices({"auto", "mapped", "memory"});
+}
+
+WeightPlace place_for(const std::string& text) { return *parse_weight_place(text); }
+
 }  // namespace tephra

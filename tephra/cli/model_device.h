@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --device means for a model that is only run.
+// What --device, --dtype and --weights mean for a model that is only run.
 #pragma once
 
 #include <string>
 
 #include "tephra/base/files.h"
+#include "tephra/cli/command.h"
 #include "tephra/core/dtype.h"
 #include "tephra/device/device.h"
+#include "tephra/models/model.h"
 
 namespace tephra {
 
@@ -19,5 +21,9 @@ Device device_for(bool quantised, const std::string& text, Device found);
 // `text` is a value of --dtype; "auto" is f32 on the CPU and bf16 on a GPU, whose kernels for
 // single tokens compute in it.
 DType dtype_for(const std::string& text, Device device);
+
+// --weights, where `text` is the default, and what its value means.
+void describe_weights(Flags& flags, std::string& text);
+WeightPlace place_for(const std::string& text);
 
 }  // namespace tephra

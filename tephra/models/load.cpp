@@ -49,7 +49,7 @@ std::unique_ptr<Model> load_model(const Path& path, const LoadOptions& given) {
           options.with_gradients ? " with gradients" : "");
   if (quantised || (options.mapped && in_place)) {
     check_weights(tensors, plan);
-    options.weights = weights_in_place(tensors, plan, options.mapped);
+    options.weights = weights_in_place(tensors, plan, options.mapped, options.place);
   }
   std::unique_ptr<Model> model = folder.kind->create(folder.config, folder.where, options);
   folder.kind->load(tensors, folder.config, folder.where, model->parameters());

@@ -27,8 +27,10 @@ Json quantisation_json(const Quantisation& quantisation);
 // Tells `plan` which parameters the config says are packed.
 void mark_packed(WeightPlan& plan, const Json& config, const std::string& where);
 
-// The weights that can stay where they are: packed ones and, when `mapped`, bf16 ones of parameters
-// that may stay as they are stored. `plan` has been checked.
-NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan, bool mapped);
+// The weights that can stay as they are stored: packed ones and, when `mapped`, bf16 ones of
+// parameters that may; views of the files, or copies where `place` says so. `plan` has been
+// checked.
+NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan, bool mapped,
+                              WeightPlace place = WeightPlace::mapped);
 
 }  // namespace tephra
