@@ -63,6 +63,21 @@ int open_to_read(const Path& path, struct stat& info) {
   return fd;
 }
 
+// All of `to`.
+void read_at(int fd, const Path& path, int64_t offset, std::span<std::byte> to) {
+  while (!to.empty()) {
+    const ssize_t got = retried([&] { return ::pread(fd, to.data(), to.size(), offset); });
+    if (got < 0) {
+      throw Error(Fault::data, format("{}: reading {} bytes at byte {} failed: {}", path.string(),
+                                      to.size(), offset, reason(errno)));
+    }
+    require_data(got > 0, "{}: is cut short: expected {} more bytes at byte {}", path.string(),
+                 to.size(), offset);
+    offset += got;
+    to = to.subspan(static_cast<size_t>(got));
+  }
+}
+
 Path folder_of(const Path& path) { return path.has_parent_path() ? path.parent_path() : Path("."); }
 
 // Makes a rename in this folder survive a power cut. File systems that cannot do it say EINVAL.
@@ -102,13 +117,13 @@ std::string read_file(const Path& path, int64_t max_bytes) {
 // can prevent that. Our own writers replace files by rename, which leaves a mapping intact.
 std::shared_ptr<MappedFile> MappedFile::open(const Path& path) {
   struct stat info {};
-  const Descriptor fd(open_to_read(path, info));
-  require(S_ISREG(info.st_mode), "{}: expected a regular file", path.string());
   std::shared_ptr<MappedFile> file(new MappedFile);
   file->path_ = path;
+  file->fd_ = open_to_read(path, info);
+  require(S_ISREG(info.st_mode), "{}: expected a regular file", path.string());
   if (info.st_size == 0) return file;  // nothing to map, and mmap refuses a length of 0
   const auto size = static_cast<size_t>(info.st_size);
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file->fd_, 0);
   if (data == MAP_FAILED) {
     throw Error(Fault::data,
                 format("{}: mapping {} bytes failed: {}", path.string(), size, reason(errno)));
@@ -120,6 +135,11 @@ std::shared_ptr<MappedFile> MappedFile::open(const Path& path) {
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void MappedFile::read(int64_t offset, std::span<std::byte> to) const {
+  read_at(fd_, path_, offset, to);
 }
 
 void MappedFile::prefer_large_pages() const {
@@ -227,17 +247,7 @@ FileReader::FileReader(const Path& path) : path_(path) {
 FileReader::~FileReader() { ::close(fd_); }
 
 void FileReader::read(int64_t offset, std::span<std::byte> to) const {
-  while (!to.empty()) {
-    const ssize_t got = retried([&] { return ::pread(fd_, to.data(), to.size(), offset); });
-    if (got < 0) {
-      throw Error(Fault::data, format("{}: reading {} bytes at byte {} failed: {}", path_.string(),
-                                      to.size(), offset, reason(errno)));
-    }
-    require_data(got > 0, "{}: is cut short: expected {} more bytes at byte {}", path_.string(),
-                 to.size(), offset);
-    offset += got;
-    to = to.subspan(static_cast<size_t>(got));
-  }
+  read_at(fd_, path_, offset, to);
 }
 
 void make_writable_folder(const Path& path) {

@@ -28,6 +28,9 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const Path& path() const { return path_; }
 
+  // The same bytes, read into memory of the caller's: all of `to`. Any thread may read.
+  void read(int64_t offset, std::span<std::byte> to) const;
+
   // For a file of which most is read, again and again: where the system has large pages of files,
   // it reads and maps this one by them.
   void prefer_large_pages() const;
@@ -40,6 +43,7 @@ class MappedFile {
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
   Path path_;
+  int fd_ = -1;
 };
 
 // A file that appears under its name only when it is whole: written beside it, flushed to disk,

@@ -17,6 +17,7 @@
 #include "tephra/core/trace.h"
 #include "tephra/device/kernel_times.h"
 #include "tephra/device/machine.h"
+#include "tephra/device/memory.h"
 #include "tephra/infer/decoder.h"
 #include "tephra/models/checkpoint.h"
 
@@ -53,7 +54,7 @@ ColdStart cold_start(const std::string& path) {
   forget_cached(files);
   const int64_t before = disk_bytes_read();
   cold.first_token_seconds = seconds_of([&] {
-    const auto model = load_model(path, {.mapped = true});
+    const auto model = load_model(path, {.mapped = true});  // what starts soonest
     Decoder decoder(*model, 1, 1);
     model->logits(decoder.advance({1}));
   });
@@ -72,8 +73,10 @@ Loaded load(const InferBench& o, InferResult& result) {
   }
   if (o.cold) result.cold = cold_start(o.model);
   const double start = steady_seconds();
-  Loaded loaded{open_model_folder(o.model), load_model(o.model, {.mapped = true})};
+  Loaded loaded{open_model_folder(o.model),
+                load_model(o.model, {.mapped = true, .place = place_for(o.weights)})};
   result.load_seconds = steady_seconds() - start;
+  result.memory_bytes = memory_use()[static_cast<size_t>(Purpose::weights)].bytes;
   return loaded;
 }
 

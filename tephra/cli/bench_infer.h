@@ -20,8 +20,9 @@ struct InferBench {
   std::string model;  // folder; on a GPU also a preset, with random weights
   int64_t bits = 0;   // of a preset's weights, 8 or 4; 0: bf16
   std::string device = "auto";
-  int64_t context = 128;  // tokens in the cache before the timed ones
-  int64_t tokens = 32;    // timed: decoded ones, or those of the prompt
+  std::string weights = "auto";  // --weights, on the CPU
+  int64_t context = 128;         // tokens in the cache before the timed ones
+  int64_t tokens = 32;           // timed: decoded ones, or those of the prompt
   int64_t batch = 1;
   double ceiling_seconds = 2;  // for the machine's ceiling: between the steps, or before and after
   bool cold = false;           // forget the files first, and time the start beside the disk
@@ -59,6 +60,7 @@ struct InferResult {
   double load_seconds = 0;
   int64_t weight_bytes = 0, peak_bytes = 0;  // of a GPU's memory: the weights, and all at most
   int64_t file_bytes = 0;
+  int64_t memory_bytes = 0;       // of weights that do not stay in the files, on the CPU
   double first_pass_seconds = 0;  // the first one, with whatever had to be read from disk
   double best_seconds = 0, median_seconds = 0;  // of one step, or of the whole prompt
   DecodeBytes bytes;                            // of a step

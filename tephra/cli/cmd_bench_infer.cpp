@@ -6,6 +6,7 @@
 #include "tephra/base/text.h"
 #include "tephra/cli/bench_infer.h"
 #include "tephra/cli/command.h"
+#include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/device/machine.h"
 
@@ -24,6 +25,7 @@ void describe_shared(Flags& flags, Options& o) {
       .range(0, 8);
   flags.add("--device", o.bench.device,
             "cpu, gpu, gpu:N, or auto: the first GPU if there is one; a GPU runs in bf16");
+  describe_weights(flags, o.bench.weights);
   flags.add("--cold", o.bench.cold,
             "first make the system forget the files, then time the start beside the disk");
   flags.add("--profile", o.bench.profile, "time every kernel, and say where the time goes");
@@ -80,6 +82,7 @@ Json shared_json(const Options& o, const InferResult& r) {
   json["threads"] = num_threads();
   json["file_bytes"] = r.file_bytes;
   json["load_seconds"] = r.load_seconds;
+  if (r.device.empty()) json["weights_in_memory_bytes"] = r.memory_bytes;
   json["first_pass_seconds"] = r.first_pass_seconds;
   if (r.cold) {
     json["cold"]["first_token_seconds"] = r.cold->first_token_seconds;
@@ -98,8 +101,9 @@ void print_shared(const InferResult& r) {
     return;
   }
   print("{} threads, {}, load average {:.1f}", num_threads(), this_machine().cpu, r.load_average);
-  print("load        {:.3f} s for {} of files, mapped; first pass {:.2f} s", r.load_seconds,
-        human_bytes(r.file_bytes), r.first_pass_seconds);
+  print("load        {:.3f} s for {} of files, {} of weights in memory; first pass {:.2f} s",
+        r.load_seconds, human_bytes(r.file_bytes), human_bytes(r.memory_bytes),
+        r.first_pass_seconds);
   if (!r.cold) return;
   const ColdStart& cold = *r.cold;
   const double speed = static_cast<double>(cold.disk_bytes) / cold.first_token_seconds;

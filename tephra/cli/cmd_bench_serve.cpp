@@ -129,7 +129,8 @@ int run(const Options& o) {
   if (!o.api_key_file.empty()) {
     load.api_key = std::string(trim(split(read_file(o.api_key_file), '\n').at(0)));
   }
-  const auto model = load_model(o.model, {.dtype = *parse_dtype(o.dtype), .mapped = true});
+  const auto model = load_model(
+      o.model, {.dtype = *parse_dtype(o.dtype), .mapped = true, .place = WeightPlace::automatic});
   load.vocab_size = model->tokens().usable;
   std::optional<OwnServer> own;
   if (o.port == 0) own.emplace(o, *model);

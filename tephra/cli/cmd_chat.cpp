@@ -21,6 +21,7 @@ struct Options {
   int64_t context = 0;
   std::string dtype = "auto";
   std::string device = "auto";
+  std::string weights = "auto";
 };
 
 void describe(Flags& flags, Options& o) {
@@ -46,6 +47,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
       .choices({"auto", "f32", "bf16"});
   flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  describe_weights(flags, o.weights);
   flags.example("tephra chat --model ZAYA1-8B");
   flags.example("tephra chat --model DIR --system 'You are brief.' --temperature 0.6 --seed 1");
   flags.example("tephra chat --model DIR --load talk.jsonl");
@@ -77,7 +79,10 @@ int run(const Options& o) {
           o.model);
   const EngineOptions engine = engine_options(o);
   const Device device = parse_device(o.device);
-  const auto model = load_model(o.model, {.dtype = dtype_for(o.dtype, device), .device = device});
+  const auto model = load_model(o.model, {.dtype = dtype_for(o.dtype, device),
+                                          .device = device,
+                                          .mapped = true,
+                                          .place = place_for(o.weights)});
   log_weights(device);
   ChatTalk talk(*model, o.model, engine);
   apply(o, talk.settings);

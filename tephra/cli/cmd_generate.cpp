@@ -29,6 +29,7 @@ struct Options {
   bool ignore_eos = false;
   std::string dtype = "auto";
   std::string device = "auto";
+  std::string weights = "mapped";
   bool json = false;
 };
 
@@ -58,6 +59,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
       .choices({"auto", "f32", "bf16"});
   flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  describe_weights(flags, o.weights);
   flags.add("--json", o.json, "one JSON document instead of a stream");
   flags.example("tephra generate --model DIR --prompt 'Once upon a time' --stop 'The end'");
   flags.example("tephra generate --model DIR --chat --system 'Be brief.' --prompt 'Who are you?'");
@@ -228,8 +230,10 @@ int run(const Options& o) {
   const std::string text = prompt_text(o);
   Output output(o, text, tokenizer);
   const Device device = parse_device(o.device);
-  const auto model =
-      load_model(o.model, {.dtype = dtype_for(o.dtype, device), .device = device, .mapped = true});
+  const auto model = load_model(o.model, {.dtype = dtype_for(o.dtype, device),
+                                          .device = device,
+                                          .mapped = true,
+                                          .place = place_for(o.weights)});
   log_weights(device);
   const std::vector<int32_t> prompt = prompt_tokens(o, text, tokenizer, model->tokens().vocab_size);
 

@@ -8,6 +8,7 @@
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
+#include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/cli/rsa_progress.h"
 #include "tephra/eval/rsa_tree.h"
@@ -32,7 +33,7 @@ struct Options {
   std::string split = "held_out";
   int64_t sequences = 64;
   std::string kv_memory = "4GiB";
-  std::string dtype = "f32", device = "cpu";
+  std::string dtype = "auto", device = "auto", weights = "auto";
   bool json = false;
 };
 
@@ -84,8 +85,10 @@ void describe(Flags& flags, Options& o) {
   flags.add("--sequences", o.sequences, "traces side by side; changes the speed, never a result")
       .range(1, 4096);
   flags.add("--kv-memory SIZE", o.kv_memory, "memory for keys and values of all traces");
-  flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
-  flags.add("--device", o.device, "the engine runs on the CPU so far").choices({"cpu"});
+  flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
+      .choices({"auto", "f32", "bf16"});
+  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  describe_weights(flags, o.weights);
   flags.add("--json", o.json, "one JSON document on stdout");
   flags.example("tephra rsa --model DIR --chat --prompt 'How many primes are below 1000?'");
   flags.example("tephra rsa --model DIR --chat --prompt-file problem.txt --beta 16384 --out tree");
@@ -241,8 +244,12 @@ int run(const Options& o) {
   const Tokenizer tokenizer = Tokenizer::load(o.model);
   const std::vector<RsaQuestion> questions = read_problems(o, make_form(o, tokenizer));
   RsaOptions options = rsa_options(o, tokenizer);
-  const auto model = load_model(
-      o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device), .mapped = true});
+  const Device device = parse_device(o.device);
+  const auto model = load_model(o.model, {.dtype = dtype_for(o.dtype, device),
+                                          .device = device,
+                                          .mapped = true,
+                                          .place = place_for(o.weights)});
+  log_weights(device);
   install_signal_handlers();
   Engine engine(*model, {.kv_memory = *kv_memory, .sequences = o.sequences, .throughput = true});
   options = fitted_to(options, questions, engine);

@@ -37,6 +37,7 @@ struct Options {
   bool no_prefix_cache = false, throughput = false;
   std::string dtype = "auto";
   std::string device = "auto";
+  std::string weights = "auto";
 };
 
 void describe(Flags& flags, Options& o) {
@@ -86,6 +87,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
       .choices({"auto", "f32", "bf16"});
   flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  describe_weights(flags, o.weights);
   flags.example("tephra serve --model build/quickstart/model");
   flags.example(
       "tephra serve --model DIR --host 0.0.0.0 --api-key-file keys.txt --kv-memory 16GiB");
@@ -184,8 +186,10 @@ int run(const Options& o) {
   if (o.throughput && device.kind == Device::Kind::gpu) {
     log_warning("--throughput: a GPU has one class of kernels for answers; it changes nothing");
   }
-  const auto model =
-      load_model(o.model, {.dtype = dtype_for(o.dtype, device), .device = device, .mapped = true});
+  const auto model = load_model(o.model, {.dtype = dtype_for(o.dtype, device),
+                                          .device = device,
+                                          .mapped = true,
+                                          .place = place_for(o.weights)});
   log_weights(device);
   Api api(*model, o.model, std::move(options));
   warn_if_open(o);

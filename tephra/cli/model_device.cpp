@@ -18,4 +18,15 @@ void log_weights(Device device) {
   log_info("{} of weights on {}", human_bytes(weights.bytes), device);
 }
 
+void describe_weights(Flags& flags, std::string& text) {
+  flags
+      .add("--weights", text,
+           "quantised and bf16 weights on the CPU: mapped files start at once; in memory a token "
+           "takes less time, after all of them were read; auto: memory if they are at most half of "
+           "what is free")
+      .choices({"auto", "mapped", "memory"});
+}
+
+WeightPlace place_for(const std::string& text) { return *parse_weight_place(text); }
+
 }  // namespace tephra

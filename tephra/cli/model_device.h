@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --dtype means for a model that is only run, and what its weights take.
+// What --dtype and --weights mean for a model that is only run, and what its weights take.
 #pragma once
 
 #include <string>
 
+#include "tephra/cli/command.h"
 #include "tephra/core/dtype.h"
 #include "tephra/device/device.h"
+#include "tephra/models/model.h"
 
 namespace tephra {
 
@@ -15,5 +17,9 @@ DType dtype_for(const std::string& text, Device device);
 
 // Says how much of a GPU's memory the weights take, once they are there; nothing on the CPU.
 void log_weights(Device device);
+
+// --weights, where `text` is the default, and what its value means.
+void describe_weights(Flags& flags, std::string& text);
+WeightPlace place_for(const std::string& text);
 
 }  // namespace tephra

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -43,16 +44,27 @@ int64_t round_up_bytes(int64_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-std::mutex use_mutex;
-std::array<MemoryUse, kNumPurposes + 1> uses[2];  // of hosts, of GPUs
+// What is live and its peak. Every op allocates, from any thread: no lock.
+struct Counter {
+  std::atomic<int64_t> bytes{0}, peak{0};
+
+  void add(int64_t amount) {
+    const int64_t now = bytes.fetch_add(amount, std::memory_order_relaxed) + amount;
+    int64_t before = peak.load(std::memory_order_relaxed);
+    while (before < now && !peak.compare_exchange_weak(before, now, std::memory_order_relaxed)) {
+    }
+  }
+};
+std::array<Counter, kNumPurposes + 1> uses[2];  // of hosts, of GPUs
+
+std::array<Counter, kNumPurposes + 1>& uses_of(Device::Kind kind) {
+  return uses[kind == Device::Kind::cpu ? 0 : 1];
+}
 
 void count(Device device, Purpose purpose, int64_t bytes) {
-  const std::lock_guard lock(use_mutex);
-  auto& use = uses[device.kind == Device::Kind::cpu ? 0 : 1];
-  for (MemoryUse* entry : {&use[static_cast<size_t>(purpose)], &use[kNumPurposes]}) {
-    entry->bytes += bytes;
-    entry->peak_bytes = std::max(entry->peak_bytes, entry->bytes);
-  }
+  auto& use = uses_of(device.kind);
+  use[static_cast<size_t>(purpose)].add(bytes);
+  use[kNumPurposes].add(bytes);
 }
 
 // Freed large blocks are kept: returning them to the system would cost a page fault for every 4 KiB
@@ -61,13 +73,13 @@ void count(Device device, Purpose purpose, int64_t bytes) {
 class BlockCache {
  public:
   void* take(int64_t bytes) {
-    void* block = take_kept(bytes);
+    void* block = kept_when_freed(bytes) ? take_kept(bytes) : nullptr;
     if (block == nullptr) block = from_system(bytes);
     if (block == nullptr) {
       trim();
       block = from_system(bytes);
     }
-    if (block != nullptr) {
+    if (block != nullptr && kept_when_freed(bytes)) {
       const std::lock_guard lock(mutex_);
       in_use_ += bytes;
       most_in_use_ = std::max(most_in_use_, in_use_);
@@ -76,13 +88,9 @@ class BlockCache {
   }
 
   void give(void* block, int64_t bytes) {
-    std::unique_lock lock(mutex_);
+    if (!kept_when_freed(bytes)) return to_system(block, bytes);
+    const std::lock_guard lock(mutex_);
     in_use_ -= bytes;
-    if (!kCacheBlocks || bytes < kSmallestCached) {
-      lock.unlock();
-      to_system(block, bytes);
-      return;
-    }
     if (kept_ + bytes > most_in_use_) free_kept();  // all of it: sizes of another time
     free_[bytes].push_back(block);
     kept_ += bytes;
@@ -99,6 +107,9 @@ class BlockCache {
   }
 
  private:
+  // Small blocks are the system's own business, which it does without our lock.
+  static bool kept_when_freed(int64_t bytes) { return kCacheBlocks && bytes >= kSmallestCached; }
+
   void* take_kept(int64_t bytes) {
     const std::lock_guard lock(mutex_);
     const auto it = free_.find(bytes);
@@ -242,14 +253,17 @@ Storage::~Storage() {
 }
 
 std::array<MemoryUse, kNumPurposes + 1> memory_use(Device::Kind kind) {
-  const std::lock_guard lock(use_mutex);
-  return uses[kind == Device::Kind::cpu ? 0 : 1];
+  std::array<MemoryUse, kNumPurposes + 1> use;
+  for (size_t i = 0; i < use.size(); ++i) {
+    const Counter& counter = uses_of(kind)[i];
+    use[i] = {counter.bytes.load(), counter.peak.load()};
+  }
+  return use;
 }
 
 void reset_memory_peaks() {
-  const std::lock_guard lock(use_mutex);
   for (auto& use : uses) {
-    for (MemoryUse& entry : use) entry.peak_bytes = entry.bytes;
+    for (Counter& counter : use) counter.peak = counter.bytes.load();
   }
 }
 
@@ -258,5 +272,12 @@ void poison_new_memory(bool on) { poison = on; }
 void trim_memory() { blocks().trim(); }
 
 int64_t kept_memory() { return blocks().kept(); }
+
+bool has_large_pages() {
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string setting;  // the one in brackets
+  std::getline(file, setting);
+  return file.good() && setting.find("[never]") == std::string::npos;
+}
 
 }  // namespace tephra

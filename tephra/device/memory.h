@@ -61,4 +61,7 @@ int64_t kept_memory();
 // Gives them back to the system.
 void trim_memory();
 
+// Whether the system gives large blocks large pages, as we ask it to.
+bool has_large_pages();
+
 }  // namespace tephra

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tephra/base/json.h"
+#include "tephra/base/parallel.h"
 #include "tephra/base/text.h"
 #include "tephra/io/safetensors_format.h"
 
@@ -174,6 +175,16 @@ Tensor SafetensorsFile::tensor(std::string_view name) const {
   }
   // Tensors do not carry constness; the pages are mapped read-only.
   return Tensor(Storage::wrap(const_cast<std::byte*>(data), bytes, file_), 0, e.shape, e.dtype);
+}
+
+void SafetensorsFile::read(std::string_view name, std::span<std::byte> to) const {
+  const TensorEntry& e = entry(name);
+  TEPHRA_ASSERT(std::ssize(to) == e.end - e.begin, "room for all of the tensor, and no more");
+  constexpr int64_t kPiece = 8 << 20;  // long enough that a disk reads ahead
+  parallel_for(std::ssize(to), kPiece, [&](int64_t begin, int64_t end) {
+    file_->read(data_offset_ + e.begin + begin,
+                to.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+  });
 }
 
 void SafetensorsFile::release(std::string_view name) const {

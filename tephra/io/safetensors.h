@@ -40,6 +40,8 @@ class SafetensorsFile {
   // A read-only view of the mapped bytes, which it keeps alive; an aligned copy where the file
   // holds the tensor at an address that its dtype cannot be read from.
   Tensor tensor(std::string_view name) const;
+  // Its bytes, read into memory of the caller's.
+  void read(std::string_view name, std::span<std::byte> to) const;
   // Lets go of the memory of a tensor that was read, so that a walk over a large file stays small.
   void release(std::string_view name) const;
 
@@ -70,6 +72,7 @@ class TensorFolder {
   bool contains(std::string_view name) const { return owner_.contains(std::string(name)); }
   const TensorEntry& entry(std::string_view name) const;
   Tensor tensor(std::string_view name) const;
+  void read(std::string_view name, std::span<std::byte> to) const;
   void release(std::string_view name) const;
   // Which file holds it, for messages.
   const Path& path_of(std::string_view name) const;

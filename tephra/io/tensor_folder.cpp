@@ -132,6 +132,10 @@ const TensorEntry& TensorFolder::entry(std::string_view name) const {
 
 Tensor TensorFolder::tensor(std::string_view name) const { return file_of(name).tensor(name); }
 
+void TensorFolder::read(std::string_view name, std::span<std::byte> to) const {
+  file_of(name).read(name, to);
+}
+
 void TensorFolder::release(std::string_view name) const { file_of(name).release(name); }
 
 const Path& TensorFolder::path_of(std::string_view name) const { return file_of(name).path(); }

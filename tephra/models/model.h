@@ -81,6 +81,14 @@ class Model {
   virtual Tensor loss(const Tensor& h_NH, const Tensor& targets_N, double scale) const = 0;
 };
 
+// Where weights lie that are used as they are stored: packed ones, and bf16 beside f32 arithmetic.
+enum class WeightPlace {
+  mapped,     // in the file: loading takes no time, and processes share the system's copy
+  memory,     // in memory of our own, in large pages, which cores read faster than mapped files
+  automatic,  // memory, if there is plenty of it and the system has large pages; else mapped
+};
+std::optional<WeightPlace> parse_weight_place(std::string_view text);  // "auto", "mapped", "memory"
+
 struct LoadOptions {
   DType dtype = DType::f32;
   Device device;
@@ -89,6 +97,7 @@ struct LoadOptions {
   // For inference in f32: matrices that are stored as bf16 stay in the mapped file and are widened
   // by the products that read them. The results are the same to the bit.
   bool mapped = false;
+  WeightPlace place = WeightPlace::mapped;
   NamedWeights weights = {};  // that lie elsewhere; load_model finds them
 };
 

@@ -3,6 +3,7 @@
 
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
+#include "tephra/models/weight_memory.h"
 
 namespace tephra {
 namespace {
@@ -18,6 +19,12 @@ PackedFormat read_bits(const Fields& fields, const char* key) {
   require_data(bits == 8 || bits == 4, "{}: {}: expected 8 or 4, got {}", fields.where(), key,
                bits);
   return bits == 8 ? PackedFormat::q8 : PackedFormat::q4;
+}
+
+bool stays_as_stored(const TensorFolder& folder, const WeightSource& source, bool mapped) {
+  if (source.packed) return true;
+  return mapped && source.parameter.narrowing != Narrowing::none && source.from.size() == 1 &&
+         folder.entry(source.from[0]).dtype == DType::bf16;
 }
 
 }  // namespace
@@ -106,17 +113,30 @@ NamedWeights draw_packed_weights(const std::vector<ParameterSpec>& parameters,
   return weights;
 }
 
-NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan, bool mapped) {
-  NamedWeights weights;
+NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan, bool mapped,
+                              WeightPlace place) {
+  std::vector<const WeightSource*> sources;
+  std::vector<std::string> names;
+  int64_t bytes = 0;
   for (const WeightSource& source : plan.sources) {
-    const ParameterSpec& parameter = source.parameter;
-    if (source.packed) {
-      weights.emplace(parameter.name, Weight(PackedWeight(*source.packed, parameter.shape,
-                                                          folder.tensor(source.from[0]))));
-    } else if (mapped && parameter.narrowing != Narrowing::none && source.from.size() == 1 &&
-               folder.entry(source.from[0]).dtype == DType::bf16) {
-      weights.emplace(parameter.name, folder.tensor(source.from[0]));
-    }
+    if (!stays_as_stored(folder, source, mapped)) continue;
+    sources.push_back(&source);
+    names.push_back(source.from[0]);
+    bytes += folder.entry(names.back()).end - folder.entry(names.back()).begin;
+  }
+  Tensors tensors;
+  if (belongs_in_memory(place, bytes)) {
+    tensors = read_into_memory(folder, names);
+  } else {
+    for (const std::string& name : names) tensors.push_back(folder.tensor(name));
+  }
+  NamedWeights weights;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const ParameterSpec& parameter = sources[i]->parameter;
+    Weight weight = sources[i]->packed
+                        ? Weight(PackedWeight(*sources[i]->packed, parameter.shape, tensors[i]))
+                        : Weight(tensors[i]);
+    weights.emplace(parameter.name, std::move(weight));
   }
   return weights;
 }

@@ -39,8 +39,10 @@ NamedWeights packed_on_device(const TensorFolder& folder, const WeightPlan& plan
 NamedWeights draw_packed_weights(const std::vector<ParameterSpec>& parameters,
                                  const Quantisation& quantisation, uint64_t seed, Device device);
 
-// The weights that can stay where they are: packed ones and, when `mapped`, bf16 ones of parameters
-// that may stay as they are stored. `plan` has been checked.
-NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan, bool mapped);
+// The weights that can stay as they are stored: packed ones and, when `mapped`, bf16 ones of
+// parameters that may; views of the files, or copies where `place` says so. `plan` has been
+// checked.
+NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan, bool mapped,
+                              WeightPlace place = WeightPlace::mapped);
 
 }  // namespace tephra

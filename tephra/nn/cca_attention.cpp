@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tephra/autograd/variable.h"
+#include "tephra/core/weight_ahead.h"
 #include "tephra/ops/add_bias.h"
 #include "tephra/ops/attention.h"
 #include "tephra/ops/cca_heads.h"
@@ -46,7 +47,7 @@ CcaAttention::CcaAttention(const CcaConfig& config, const ParameterStore& store,
     conv0_bias_ = store[qkv + "conv_qk_depthwise.bias"];
   }
   if (config.conv_count >= 2) {
-    conv1_weight_ = store.weight(qkv + "conv_qk_grouped.weight").tensor();
+    conv1_weight_ = store.weight(qkv + "conv_qk_grouped.weight");
     conv1_bias_ = store[qkv + "conv_qk_grouped.bias"];
   }
   if (config.temperature != Temperature::none) temp_ = store[prefix + "qk_norm.temp"];
@@ -80,7 +81,7 @@ Tensor CcaAttention::convolved(const Tensor& z_NC, const LayerContext& context) 
     }
   }
   if (config_.conv_count == 1) return u_NC;
-  return grouped_conv(u_NC, conv1_weight_, conv1_bias_, context.segments, lead);
+  return grouped_conv(u_NC, conv1_weight_.tensor(), conv1_bias_, context.segments, lead);
 }
 
 Tensor CcaAttention::queries_and_keys(const Tensor& z_NC, const LayerContext& context) const {
@@ -123,6 +124,7 @@ Tensor CcaAttention::forward(const Tensor& h_NH, const LayerContext& context) co
   const Tensor& real_N = context.segments.real_N;
   const Tensor heard_NH = real_N ? mask_rows(h_NH, real_N) : h_NH;
   const Tensor qkv = linear(heard_NH, qkv_weights_, qkv_biases_);  // [N, C + V]
+  read_ahead(h_NH.rows(), {only(conv1_weight_), only(out_weight_)});
   const Tensor qk_NC = queries_and_keys(slice_columns(qkv, 0, C), context);
 
   const Tensor q_NQ = slice_columns(qk_NC, 0, Q);

@@ -36,6 +36,7 @@ class CcaAttention : public AttentionLayer {
   CcaAttention(const CcaConfig& config, const ParameterStore& store, const std::string& prefix);
 
   Tensor forward(const Tensor& h_NH, const LayerContext& context) const override;
+  std::span<const Weight> first_weights() const override { return qkv_weights_; }
   void set_rope_theta(double theta) override { config_.rope_theta = theta; }
 
   static LayerStateSpec state_spec(const CcaConfig& config);
@@ -50,7 +51,8 @@ class CcaAttention : public AttentionLayer {
   Weights qkv_weights_;   // queries, keys, values: current and delayed, or one
   Tensors qkv_biases_;    // of the same
   Tensors value_biases_;  // of shifted values
-  Tensor conv0_weight_, conv0_bias_, conv1_weight_, conv1_bias_;
+  Tensor conv0_weight_, conv0_bias_, conv1_bias_;
+  Weight conv1_weight_;
   Tensor temp_;
   Weight out_weight_;
   Tensor out_bias_;

@@ -3,6 +3,7 @@
 #include "tephra/nn/router.h"
 
 #include "tephra/core/trace.h"
+#include "tephra/core/weight_ahead.h"
 #include "tephra/ops/gelu.h"
 #include "tephra/ops/linear.h"
 #include "tephra/ops/rms_norm.h"
@@ -23,6 +24,10 @@ Router::Router(double norm_eps, bool first_layer, const ParameterStore& store,
       fc2_bias_(store[prefix + "router_mlp.fc2.bias"]),
       balancing_biases_(store[prefix + "balancing_biases"]) {
   if (!first_layer) states_scale_ = store[prefix + "router_states_scale"];
+}
+
+void Router::read_ahead_then(int64_t rows, std::span<const Weight> next) const {
+  read_ahead(rows, {only(down_weight_), only(fc1_weight_), only(fc2_weight_), next});
 }
 
 RouterOutput Router::forward(const Tensor& h_NH, const Tensor& states_NR,

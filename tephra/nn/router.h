@@ -3,6 +3,7 @@
 // router of the layer before (depth averaging). One class more than there are experts: skip.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "tephra/autograd/parameter.h"
@@ -22,6 +23,9 @@ class Router {
   // states_NR: of the layer before; undefined in the first.
   RouterOutput forward(const Tensor& h_NH, const Tensor& states_NR,
                        const std::string& tap_name) const;
+
+  // Has idle threads fetch what forward will read for these rows, then what comes after it.
+  void read_ahead_then(int64_t rows, std::span<const Weight> next) const;
 
  private:
   double norm_eps_;

@@ -6,7 +6,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tephra/ops/attention_decode_cpu.cpp"
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -22,9 +21,9 @@ HWY_BEFORE_NAMESPACE();
 namespace tephra::kernel::HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kPartKeys = 128;  // a multiple of every vector's width
-constexpr int kBlock = 4;           // heads, keys or vectors of columns in registers at once
-constexpr int64_t kLine = 64;       // bytes that the memory gives at a time
+constexpr int64_t kPartKeys = 64;  // a multiple of every vector's width
+constexpr int kBlock = 4;          // heads, keys or vectors of columns in registers at once
+constexpr int64_t kLine = 64;      // bytes that the memory gives at a time
 
 // What a part leaves for each head, in this order: weighted values, maximum, sum.
 struct PartLayout {
@@ -126,7 +125,8 @@ template <class T>
 HWY_INLINE void prefetch_row(const T* row, int64_t width) {
   const auto* bytes = reinterpret_cast<const char*>(row);
   for (int64_t at = 0; at < width * static_cast<int64_t>(sizeof(T)); at += kLine) {
-    hwy::Prefetch(bytes + at);
+    // Into the second cache: the first can wait for few lines at a time.
+    __builtin_prefetch(bytes + at, /*read*/ 0, /*second cache*/ 2);
   }
 }
 

@@ -32,6 +32,7 @@ Tensor dispatch_rows(const Tensor& x, const DispatchPlan& plan) {
   Tensor out = empty_like(x);
   launch(x.device(), "dispatch_rows", kernel::GatherRows{x, plan.order_N, plan.offsets, out});
 
+  if (!Tape::current()) return out;
   record(
       {.name = "dispatch_rows",
        .op_class = OpClass::dispatch,
@@ -65,6 +66,7 @@ Tensor combine_rows(const Tensor& y, const Tensor& weight_N, const DispatchPlan&
          kernel::CombineRows{y, weight_N, plan.order_N, plan.offsets, skip_input, out});
 
   const Tensors inputs{y, weight_N, plan.order_N, plan.offsets, skip_input};
+  if (!Tape::current()) return out;
   record(
       {.name = "combine_rows", .op_class = OpClass::dispatch, .inputs = inputs, .saved = inputs},
       {&out},

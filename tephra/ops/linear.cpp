@@ -116,6 +116,7 @@ Tensor linear(const Tensor& x, const Tensors& weights, const Tensors& biases) {
     return linear(x, weights, Tensors(weights.size()));
   }
   Tensor y = forward(x, weights, biases, x.dtype());
+  if (!Tape::current()) return y;
 
   Tensors saved{x};
   saved.insert(saved.end(), weights.begin(), weights.end());

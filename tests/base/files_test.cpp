@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <thread>
 
 #include "tests/support/error_of.h"
@@ -76,6 +77,20 @@ TEST(MappedFile, ShowsTheBytesEvenAfterTheFileIsGone) {
   std::filesystem::remove(folder / "a");
   ASSERT_EQ(file->bytes().size(), 5u);
   EXPECT_EQ(std::memcmp(file->bytes().data(), "hello", 5), 0);
+}
+
+TEST(MappedFile, ReadsTheSameBytesIntoMemoryOfTheCaller) {
+  const Scratch folder;
+  write_file(folder / "a", "0123456789");
+  const auto file = MappedFile::open(folder / "a");
+  std::filesystem::remove(folder / "a");
+  std::array<std::byte, 4> four{};
+  file->read(3, four);
+  EXPECT_EQ(std::memcmp(four.data(), "3456", 4), 0);
+  const Error error = error_of([&] { file->read(8, four); });
+  EXPECT_EQ(error.fault(), Fault::data);
+  EXPECT_EQ(error.what(),
+            (folder / "a").string() + ": is cut short: expected 2 more bytes at byte 10");
 }
 
 TEST(MappedFile, OfAnEmptyFileIsEmpty) {

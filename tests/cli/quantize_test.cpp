@@ -114,6 +114,28 @@ TEST(Verify, ChecksQuantisedPresetsThatAreDrawn) {
   }
 }
 
+TEST(Weights, InMemoryOrMappedSayTheSame) {
+  const Models m;
+  std::string said[2];
+  double bytes[2];
+  for (const int i : {0, 1}) {
+    const char* place = i == 0 ? "mapped" : "memory";
+    const Ran ran = tephra({"generate", "--model", m.packed, "--prompt-ids", "5,6,7",
+                            "--max-new-tokens", "8", "--ignore-eos", "--weights", place});
+    ASSERT_EQ(ran.code, 0) << ran.err;
+    said[i] = ran.out;
+    const Ran bench = tephra({"bench", "prefill", "--model", m.packed, "--tokens", "4",
+                              "--ceiling-seconds", "0.01", "--weights", place, "--json"});
+    ASSERT_EQ(bench.code, 0) << bench.err;
+    bytes[i] = Json::parse(bench.out, "stdout").find("weights_in_memory_bytes")->number();
+  }
+  EXPECT_EQ(said[0], said[1]);
+  EXPECT_GT(bytes[1], bytes[0]);
+  const Ran wrong =
+      tephra({"generate", "--model", m.packed, "--prompt-ids", "5", "--weights", "disk"});
+  EXPECT_EQ(wrong.code, 2);
+}
+
 TEST(BenchDecode, CountsBytesAndGivesTheShare) {
   const Models m;
   const Ran ran = tephra({"bench", "decode", "--model", m.packed, "--tokens", "2", "--context", "4",

@@ -11,7 +11,9 @@
 #include <fstream>
 
 #include "tephra/autograd/tape.h"
+#include "tephra/device/memory.h"
 #include "tephra/models/checkpoint.h"
+#include "tephra/models/weight_memory.h"
 #include "tests/support/error_of.h"
 #include "tests/support/scratch.h"
 
@@ -137,6 +139,31 @@ TEST_F(Quantised, MappedBf16GivesTheBitsOfACopy) {
   for (const int64_t tokens : {1, 5, 24}) {  // both classes of kernels
     EXPECT_TRUE(same_bits(logits_of(*mapped, tokens), logits_of(*copied, tokens))) << tokens;
   }
+}
+
+TEST_F(Quantised, WeightsInMemoryGiveTheBitsOfMappedOnesAndNeedNoFile) {
+  for (const Path& folder :
+       {quantise(PackedFormat::q8), quantise(PackedFormat::q4), scratch_ / "source"}) {
+    const Tensor expected = logits_of(folder, /*mapped=*/true);
+    const auto model = load_model(folder, {.mapped = true, .place = WeightPlace::memory});
+    const Weight head = model->parameters().weight("model.embed_tokens.weight");
+    const Tensor& bytes = head.is_packed() ? head.packed().blocks() : head.tensor();
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes.raw()) % 64, 0u);
+    fs::resize_file(folder / "model.safetensors", 0);  // what is still mapped would raise SIGBUS
+    EXPECT_TRUE(same_bits(logits_of(*model), expected)) << folder;
+  }
+}
+
+TEST(WeightPlaces, AreReadAndChosenByWhatIsFree) {
+  EXPECT_EQ(parse_weight_place("auto"), WeightPlace::automatic);
+  EXPECT_EQ(parse_weight_place("mapped"), WeightPlace::mapped);
+  EXPECT_EQ(parse_weight_place("memory"), WeightPlace::memory);
+  EXPECT_FALSE(parse_weight_place("disk").has_value());
+  constexpr int64_t kMoreThanThereIs = int64_t{1} << 60;
+  EXPECT_FALSE(belongs_in_memory(WeightPlace::automatic, kMoreThanThereIs));
+  EXPECT_EQ(belongs_in_memory(WeightPlace::automatic, 1), has_large_pages());
+  EXPECT_TRUE(belongs_in_memory(WeightPlace::memory, kMoreThanThereIs));
+  EXPECT_FALSE(belongs_in_memory(WeightPlace::mapped, 1));
 }
 
 TEST_F(Quantised, RefusesWhatItCannotDo) {

@@ -22,8 +22,8 @@ struct Cuts {
     constexpr int64_t kTileBytes = 128 << 10, kTallRows = 128;
     const PackedLayout& layout = p.weight.layout;
     const int64_t wanted = ceil_div(kTileBytes, std::max<int64_t>(1, layout.panel_bytes()));
-    constexpr int64_t kBlock = 8;  // panels that a kernel reads side by side, at most
-    panels = wanted <= kBlock / 2 ? kBlock / 2 : ceil_div(wanted, kBlock) * kBlock;
+    constexpr int64_t kBlock = 2;  // panels that a kernel reads side by side, at most
+    panels = ceil_div(wanted, kBlock) * kBlock;
     rows = kTallRows;
     count = ceil_div(layout.panels(), panels) * ceil_div(p.count, rows);
   }

@@ -200,48 +200,25 @@ HWY_INLINE Codes codes_at(const std::byte* group, int pair, int vector, hn::Vec<
   }
 }
 
-// Asks for a group of a panel some groups before its turn, so that no page and no panel begins with
-// a wait: the hardware looks ahead within a page only. Into the second cache and not the first,
-// which can wait for few lines at a time: asked for them, it holds up the reads themselves. Behind
-// the last group comes the panel that the same place of the next block reads; of its scales a group
-// asks for an equal share.
+// Asks for what lies some groups ahead of a panel that is read alone: first its own, then the next
+// panel's, for panels lie one behind the other. One stream in the order of the addresses is what
+// the memory likes best; without this, the hardware would stop it at the end of every page. What is
+// asked for behind the last panel of a share is little (docs/decisions/0063-*.md has the figures).
 template <PackedFormat kFormat>
-class Ahead {
- public:
-  HWY_INLINE Ahead(const PackedLayout& layout, int panels)
-      : groups_(layout.groups()),
-        codes_(layout.scale_bytes()),
-        next_(panels * layout.panel_bytes()) {}
-
-  HWY_INLINE void ask(const std::byte* panel, int64_t g) const {
-    const auto at = reinterpret_cast<uintptr_t>(panel);  // may lead behind the matrix
-    const int64_t wanted = g + kGroups;
-    const int64_t from =
-        wanted < groups_ ? wanted * kGroupBytes : next_ + (wanted - groups_) * kGroupBytes;
-    for (int64_t line = 0; line < kGroupBytes; line += 64) fetch(at, codes_ + from + line);
-    if (g % 2 == 0) fetch(at, next_ + g * kPanelRows * 2);
+HWY_INLINE void ask_ahead(const std::byte* panel, int64_t g) {
+  constexpr bool kQ8 = kFormat == PackedFormat::q8;
+  constexpr int64_t kAhead = 8192;
+  constexpr int64_t kGroup = kPanelRows * (kGroupColumns / (kQ8 ? 1 : 2) + 2);  // codes and scales
+  constexpr int kRead = 0, kCache = kQ8 ? 3 : 2;  // the first, the second
+  const auto at = reinterpret_cast<uintptr_t>(panel) + static_cast<uintptr_t>(kAhead + g * kGroup);
+  for (int64_t line = 0; line < kGroup; line += 64) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): may lead behind the matrix, is never read through
+    __builtin_prefetch(reinterpret_cast<const void*>(at + static_cast<uintptr_t>(line)), kRead,
+                       kCache);
   }
+}
 
- private:
-  // Bytes of a panel ahead. Measured: 8 bits are bound by memory and lose with more; 4 bits take
-  // longer to unpack than to read, and gain up to here.
-  static constexpr int64_t kBytes = kFormat == PackedFormat::q8 ? 1024 : 2048;
-  static constexpr int64_t kGroupBytes =
-      kPanelRows * kGroupColumns / (kFormat == PackedFormat::q8 ? 1 : 2);
-  static constexpr int64_t kGroups = kBytes / kGroupBytes;
-
-  static HWY_INLINE void fetch(uintptr_t panel, int64_t offset) {
-    constexpr int kRead = 0, kSecondCache = 2;
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): never read through
-    __builtin_prefetch(reinterpret_cast<const void*>(panel + static_cast<uintptr_t>(offset)), kRead,
-                       kSecondCache);
-  }
-
-  int64_t groups_, codes_, next_;
-};
-
-// kRows rows of x by kPanels panels: independent streams of weights, read side by side, and each
-// activation put into a register once for all of them.
+// kRows rows of x by kPanels panels, each activation put into a register once for all of them.
 template <PackedFormat kFormat, int kRows, int kPanels>
 HWY_INLINE void block(const PackedTile& t, int64_t panel, int64_t row) {
   const TagF df;
@@ -257,11 +234,10 @@ HWY_INLINE void block(const PackedTile& t, int64_t panel, int64_t row) {
   const std::byte* panels[kPanels];
   for (int p = 0; p < kPanels; ++p) panels[p] = t.product.weight.panel(panel + p);
 
-  const Ahead<kFormat> ahead(layout, kPanels);
   // Later rows, and any of a tall tile, find most of what they read in a cache.
-  const bool asks = kRows < 4 && row == t.row_begin && t.row_end - t.row_begin < 4;
+  const bool asks = kPanels == 1 && kRows < 4 && row == t.row_begin;
   for (int64_t g = 0; g < groups; ++g) {
-    for (int p = 0; asks && p < kPanels; ++p) ahead.ask(panels[p], g);
+    if (asks) ask_ahead<kFormat>(panels[0], g);
     const int64_t at = row * groups + g;
     Sum exact[kRows][kSums];
     for (int r = 0; r < kRows; ++r) {
@@ -320,12 +296,8 @@ template <PackedFormat kFormat>
 HWY_INLINE void tile(const PackedTile& t) {
   int64_t panel = t.panel_begin;
   const int64_t rows = t.row_end - t.row_begin;
-  if constexpr (kFormat == PackedFormat::q4 && kVectors == 1) {  // there are registers for 8
-    for (; rows == 1 && panel + 8 <= t.panel_end; panel += 8) {
-      block<kFormat, 1, 8>(t, panel, t.row_begin);
-    }
-  }
-  for (; rows < 4 && panel + 4 <= t.panel_end; panel += 4) panel_block<kFormat, 4>(t, panel);
+  // Few rows wait for the weights, and read them in order; more are worth two panels at a time.
+  for (; rows < 4 && panel < t.panel_end; ++panel) panel_block<kFormat, 1>(t, panel);
   for (; panel + 2 <= t.panel_end; panel += 2) panel_block<kFormat, 2>(t, panel);
   for (; panel < t.panel_end; ++panel) panel_block<kFormat, 1>(t, panel);
 }

@@ -111,6 +111,14 @@ Tensor Zaya1::mlp(size_t i, const Tensor& h_NH, Tensor& states_NR) const {
   return moe.experts.forward(h_NH, routed.routing);
 }
 
+void Zaya1::announce_after_attention(size_t i, int64_t rows) const {
+  const auto* moe = std::get_if<Moe>(&layers_[i].mlp);
+  if (moe == nullptr) return;
+  const bool last = i + 1 == layers_.size();
+  moe->router.read_ahead_then(
+      rows, last ? std::span<const Weight>() : layers_[i + 1].attention->first_weights());
+}
+
 Tensor Zaya1::forward(const Tensor& ids_N, const Segments& given, Decoding* decoding) const {
   const Segments segments = to_device(given, store_.device());
   const double eps = config_.norm_eps;
@@ -137,6 +145,7 @@ Tensor Zaya1::forward(const Tensor& ids_N, const Segments& given, Decoding* deco
         .kept_rows = decoding && decoding->kept_rows ? &decoding->kept_rows : nullptr};
 
     const Tensor a_NH = layer.attention->forward(merged.normed, context);
+    announce_after_attention(i, a_NH.rows());
     merged = merge_norm(a_NH, merged.stream, layer.after_attention, layer.mlp_norm, eps);
     const Tensor m_NH = mlp(i, merged.normed, states_NR);
 
