@@ -258,7 +258,7 @@ StageSettings shout_settings(const Path& out) {
   StageSettings settings;
   settings.what = "shout";
   settings.out = out;
-  settings.streams = {{kDocumentsFolder}, {"ids", ".txt", false}};
+  settings.streams = {{kDocumentsFolder}, {"ids", ".txt", StreamCoding::plain}};
   settings.settings = "shout";
   settings.window_bytes = 1 << 20;
   settings.journal_bytes = 2 << 20;

@@ -19,6 +19,7 @@
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/journal.h"
 #include "tephra/data/formats/parquet_writer.h"
+#include "tephra/io/lz4_frame.h"
 #include "tephra/io/zstd_frame.h"
 
 namespace tephra {
@@ -102,7 +103,8 @@ class FileRun {
   Path final(size_t s) const { return stream_path(settings_, settings_.streams[s], file_); }
   Path partial(size_t s) const { return final(s).string() + ".partial"; }
   bool is_written(size_t s) const { return s > 0 || job_.keeps_documents; }
-  bool is_table(size_t s) const { return is_written(s) && settings_.streams[s].parquet; }
+  bool is_table(size_t s) const { return is_written(s) && is_parquet(s); }
+  bool is_parquet(size_t s) const { return settings_.streams[s].coding == StreamCoding::parquet; }
 
   bool can_restore(const JournalEntry& entry) const {
     return entry.out_size.size() == settings_.streams.size() &&
@@ -208,7 +210,7 @@ class FileRun {
       }
       if (fed != nullptr) *fed += result.fed;
       for (size_t s = 0; s < outputs_.size(); ++s) {
-        if (is_written(s) && !settings_.streams[s].parquet) append(s, result.streams[s]);
+        if (is_written(s) && !is_parquet(s)) append(s, result.streams[s]);
       }
       state_.tally.add(result.tally);
       result = PieceResult();
@@ -258,10 +260,16 @@ class FileRun {
     job_.work(piece, result);
     if (feeds) result.fed = result.streams[0];
     for (size_t s = 0; s < result.streams.size(); ++s) {
-      const StageStream& stream = settings_.streams[s];
-      if (!stream.compressed || stream.parquet || !is_written(s)) continue;
+      const StreamCoding coding = settings_.streams[s].coding;
+      if (!is_written(s) || coding == StreamCoding::plain || coding == StreamCoding::parquet) {
+        continue;
+      }
       std::string frame;
-      append_zstd_frame(frame, result.streams[s], settings_.level);
+      if (coding == StreamCoding::zstd) {
+        append_zstd_frame(frame, result.streams[s], settings_.level);
+      } else {
+        append_lz4_frame(frame, result.streams[s]);
+      }
       result.streams[s] = std::move(frame);
     }
   }
@@ -322,7 +330,8 @@ class FileRun {
 void check_settings(const StageSettings& settings, std::span<const CorpusFile> files) {
   std::string text = settings.settings + "\n";
   for (const StageStream& stream : settings.streams) {
-    if (stream.parquet) text += stream.folder + " as Parquet\n";
+    if (stream.coding == StreamCoding::parquet) text += stream.folder + " as Parquet\n";
+    if (stream.coding == StreamCoding::lz4) text += stream.folder + " as LZ4\n";
   }
   for (const CorpusFile& file : files) text += file.title() + "\n";
   const Path path = settings.out / kWorkFolder / "settings";
@@ -415,8 +424,15 @@ Shard parse_shard(std::string_view text) {
 
 StageStream documents_stream(const StageSettings& settings) {
   StageStream stream{kDocumentsFolder};
-  stream.parquet = settings.format == DocumentFormat::parquet;
-  if (stream.parquet) stream.ending = ".parquet";
+  switch (settings.format) {
+    case DocumentFormat::jsonl:
+      break;
+    case DocumentFormat::parquet:
+      stream = {kDocumentsFolder, ".parquet", StreamCoding::parquet};
+      break;
+    case DocumentFormat::handed:
+      stream = {format("{}/{}", kHandedFolder, kDocumentsFolder), ".jsonl.lz4", StreamCoding::lz4};
+  }
   return stream;
 }
 
@@ -507,7 +523,7 @@ void prepare_output(const Path& out, bool overwrite) {
   if (overwrite) {
     // Only what stages write, in case the folder holds other things.
     fs::remove(out / kReportFile);
-    for (const char* name : {kDocumentsFolder, "values", "dropped", "removed"}) {
+    for (const char* name : {kDocumentsFolder, kHandedFolder, "values", "dropped", "removed"}) {
       fs::remove_all(out / name);
     }
   }
