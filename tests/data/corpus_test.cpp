@@ -142,7 +142,7 @@ TEST(LineWindows, CutPiecesThatDoNotDependOnTheirSize) {
   LineWindows given("", 0, 4 << 20);
   std::vector<std::string> pieces;
   for (size_t at = 0; at < text.size(); at += 1234567) {
-    given.give(std::string_view(text).substr(at, 1234567));
+    given.given() += std::string_view(text).substr(at, 1234567);
     const bool end = at + 1234567 >= text.size();
     while (const auto window = given.next_given(end)) {
       size_t begin = 0;
