@@ -534,10 +534,10 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
   const auto threads = static_cast<size_t>(num_threads());
   FileShares shares(files, ours, threads);
   if (threads > 1 && memory_of(settings) / threads < kLeastWindow) shares = FileShares(ours);
-  for (const size_t i : shares.together) visit(i, true, true, 1, [] {});
   side_by_side(shares.apart, threads, [&](size_t i, FunctionRef<void()> check_in) {
     visit(i, true, false, threads, check_in);
   });
+  for (const size_t i : shares.together) visit(i, true, true, 1, [] {});
   for (size_t i = 0, at = 0; i < files.size(); ++i) {
     if (at < ours.size() && ours[at] == i) {
       ++at;
