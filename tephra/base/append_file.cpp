@@ -34,19 +34,27 @@ AppendFile::~AppendFile() {
   ::close(fd_);
 }
 
-int AppendFile::try_to_write() {
-  while (!pending_.empty()) {
-    const ssize_t put = ::write(fd_, pending_.data(), pending_.size());
+int AppendFile::try_to_write(std::string_view& bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd_, bytes.data(), bytes.size());
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return errno;
-    pending_.erase(0, static_cast<size_t>(put));
+    bytes.remove_prefix(static_cast<size_t>(put));
   }
   return 0;
 }
 
+int AppendFile::try_to_write() {
+  std::string_view left = pending_;
+  const int error = try_to_write(left);
+  pending_.erase(0, pending_.size() - left.size());
+  return error;
+}
+
 void AppendFile::append(std::string_view record) {
-  pending_ += record;
-  const int error = try_to_write();
+  int error = try_to_write();
+  if (error == 0) error = try_to_write(record);
+  pending_ += record;  // what could not be written
   if (error == 0) {
     if (warned_) log_info("{}: can be written again, nothing was lost", path_.string());
     warned_ = false;

@@ -24,7 +24,8 @@ class AppendFile {
   const Path& path() const { return path_; }
 
  private:
-  int try_to_write();  // 0, or the error
+  int try_to_write();                               // what is kept: 0, or the error
+  int try_to_write(std::string_view& bytes) const;  // leaves what was not written
 
   Path path_;
   int fd_ = -1;

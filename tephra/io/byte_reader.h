@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of a file from front to back, decompressed by the ending of its name: .gz (also several
-// members), .zst (also several frames), anything else as it is.
+// members), .zst and .lz4 (also several frames), anything else as it is.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class ByteReader {
   virtual int64_t file_bytes() const = 0;
 };
 
-// The path without .gz or .zst.
+// The path without .gz, .zst or .lz4.
 Path without_compression(const Path& path);
 
 }  // namespace tephra

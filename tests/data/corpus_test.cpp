@@ -142,7 +142,7 @@ TEST(LineWindows, CutPiecesThatDoNotDependOnTheirSize) {
   LineWindows given("", 0, 4 << 20);
   std::vector<std::string> pieces;
   for (size_t at = 0; at < text.size(); at += 1234567) {
-    given.give(std::string_view(text).substr(at, 1234567));
+    given.given() += std::string_view(text).substr(at, 1234567);
     const bool end = at + 1234567 >= text.size();
     while (const auto window = given.next_given(end)) {
       size_t begin = 0;
@@ -258,7 +258,7 @@ StageSettings shout_settings(const Path& out) {
   StageSettings settings;
   settings.what = "shout";
   settings.out = out;
-  settings.streams = {{kDocumentsFolder}, {"ids", ".txt", false}};
+  settings.streams = {{kDocumentsFolder}, {"ids", ".txt", StreamCoding::plain}};
   settings.settings = "shout";
   settings.window_bytes = 1 << 20;
   settings.journal_bytes = 2 << 20;

@@ -61,7 +61,9 @@ std::vector<std::string> broken(const std::string& preset, FilterMode mode,
                                 const std::string& text) {
   const std::vector<FilterPreset> presets = make_filters({{preset}, mode, "", {}});
   std::vector<double> values(presets[0].values.size());
-  presets[0].make_worker()->measure(text, values);
+  TextParts parts;
+  parts.set(text);
+  presets[0].make_worker()->measure(parts, values);
   std::vector<std::string> names;
   for (const FilterRule& rule : presets[0].rules) {
     if (rule.drops(values)) names.push_back(rule.name);
@@ -186,11 +188,12 @@ TEST(C4Filter, KeepsSentencesAndTakesTheRestAway) {
   const std::vector<FilterPreset> presets = make_filters({{"c4"}, FilterMode::compat, "", {}});
   std::vector<double> values(presets[0].values.size());
   const auto worker = presets[0].make_worker();
-  const std::string_view kept = worker->measure(
+  TextParts parts;
+  parts.set(
       "A good line that ends.[12]\nmenu\nNo end here for sure\nPlease enable javascript now.\n"
       "We use cookies on this site.\nIs this one kept? Yes! It is.[citation needed]\nTwo words.\n"
-      "Wait for it...",
-      values);
+      "Wait for it...");
+  const std::string_view kept = worker->measure(parts, values);
   EXPECT_EQ(kept, "A good line that ends.\nIs this one kept? Yes! It is.");
   EXPECT_EQ(values[1], 6);
   EXPECT_EQ(values[4], 4);  // sentences

@@ -40,6 +40,8 @@ TEST(LineReader, ReadsPlainAndCompressedFilesAlike) {
   write_file(scratch / "b.txt.gz", gzipped(half) + gzipped(rest));
   write_file(scratch / "a.txt.zst", zstd_compressed(text));
   write_file(scratch / "b.txt.zst", zstd_compressed(half) + zstd_compressed(rest));
+  write_file(scratch / "a.txt.lz4", lz4_compressed(text));
+  write_file(scratch / "b.txt.lz4", lz4_compressed(half) + lz4_compressed(rest));
   for (const std::string& name : scratch.names())
     EXPECT_EQ(lines_of(scratch / name), lines) << name;
   EXPECT_EQ(read_decompressed(scratch / "b.txt.zst", 1 << 24), text);
@@ -60,8 +62,10 @@ TEST(LineReader, RefusesWhatIsCutOffOrDamaged) {
   const Scratch scratch;
   std::vector<std::string> unused;
   const std::string text = long_text(unused);
-  for (const char* name : {"a.gz", "a.zst"}) {
-    const std::string whole = name[2] == 'g' ? gzipped(text) : zstd_compressed(text);
+  for (const char* name : {"a.gz", "a.zst", "a.lz4"}) {
+    const std::string whole = name[2] == 'g'   ? gzipped(text)
+                              : name[2] == 'z' ? zstd_compressed(text)
+                                               : lz4_compressed(text);
     for (const size_t size : {size_t{5}, whole.size() / 2, whole.size() - 1}) {
       write_file(scratch / name, whole.substr(0, size));
       const Error error = error_of([&] { lines_of(scratch / name); });

@@ -318,9 +318,11 @@ TEST(Pipeline, LeavesTheSameInOnePassAsStageByStage) {
   };
   const PipelineResult stages = run("stages", true), pass = run("pass", false);
   EXPECT_TRUE(std::filesystem::exists(corpus.scratch / "stages" / "filter" / "documents"));
-  EXPECT_FALSE(std::filesystem::exists(corpus.scratch / "pass" / "filter" / "documents"));
-  EXPECT_TRUE(std::filesystem::exists(corpus.scratch / "pass" / "decontaminate" / "documents"));
-  std::filesystem::remove_all(corpus.scratch / "stages" / "filter" / "documents");
+  // Without keep_stages only the last stage's documents stay.
+  for (const char* stage : {"filter", "decontaminate", "dedup"}) {
+    EXPECT_FALSE(std::filesystem::exists(corpus.scratch / "pass" / stage / "documents")) << stage;
+    std::filesystem::remove_all(corpus.scratch / "stages" / stage / "documents");
+  }
   EXPECT_TRUE(files_below(corpus.scratch / "stages") == files_below(corpus.scratch / "pass"));
   ASSERT_EQ(stages.stages.size(), 4u);
   for (size_t i = 0; i < 4; ++i) {
@@ -329,13 +331,66 @@ TEST(Pipeline, LeavesTheSameInOnePassAsStageByStage) {
   EXPECT_GT(pass.stages[1].second.find("removed")->integer(), 0);
   const auto tables = [&](bool keep, const char* memory) {
     run(memory, keep, memory, "parquet");
-    std::filesystem::remove_all(corpus.scratch / memory / "filter" / "documents");
+    for (const char* stage : {"filter", "dedup"}) {
+      std::filesystem::remove_all(corpus.scratch / memory / stage / "documents");
+    }
     return files_below(corpus.scratch / memory);
   };
   EXPECT_TRUE(tables(true, "4GiB") == tables(false, "1MiB")) << "row groups are cut by content";
   // Done before; nothing is read again.
   std::filesystem::remove_all(corpus.scratch / "web");
   EXPECT_EQ(run("pass", false).stages[3].second.dump(), pass.stages[3].second.dump());
+}
+
+TEST(Pipeline, MakesDocumentsAgainThatALaterStageNeeds) {
+  StageCorpus corpus;
+  corpus.add("web", document(kProse) + document("short") + document(kProse + " More.") +
+                        document("Another text, " + std::string(100, 'x')));
+  PipelineConfig config;
+  const std::string toml =
+      "inputs = ['" + corpus.inputs[0] + "']\nout = '" + (corpus.scratch / "out").string() +
+      "'\n[[stages]]\nkind = 'filter'\nthresholds = ['zyda1.length_min=3']\n[[stages]]\nkind = "
+      "'dedup'\n[[stages]]\nkind = 'dedup'\nname = 'lines'\nunit = 'line'\n";
+  ConfigFile::parse(toml, "p.toml").load(config);
+  const Path out = corpus.scratch / "out";
+  run_pipeline(config, false);
+  for (const char* stage : {"filter", "dedup"}) {
+    EXPECT_FALSE(std::filesystem::exists(out / stage / "documents")) << stage;
+    EXPECT_FALSE(std::filesystem::exists(out / stage / "handed")) << stage;
+  }
+  // Another last stage reads what the one before leaves: that is gone, so all are done again.
+  config.stages[2].unit = "paragraph";
+  const std::string before = read_file(out / "dedup" / "report.json");
+  run_pipeline(config, true);
+  EXPECT_EQ(read_file(out / "dedup" / "report.json"), before);
+  const std::string documents = read_decompressed(out / "lines/documents/web/a.jsonl.zst", 1 << 20);
+  std::filesystem::remove_all(out / "lines");
+  config.keep_stages = true;
+  run_pipeline(config, false);
+  EXPECT_TRUE(std::filesystem::exists(out / "filter" / "documents"));
+  EXPECT_EQ(read_decompressed(out / "lines/documents/web/a.jsonl.zst", 1 << 20), documents);
+  std::filesystem::remove_all(corpus.scratch / "web");
+  std::filesystem::remove_all(out / "lines");
+  config.keep_stages = false;
+  run_pipeline(config, false);  // with the documents that were kept
+  EXPECT_EQ(read_decompressed(out / "lines/documents/web/a.jsonl.zst", 1 << 20), documents);
+}
+
+TEST(Pipeline, KeepsTheDocumentsOfAStageWithAnIndex) {
+  StageCorpus corpus;
+  corpus.add("web", document(kProse) + document("Another text, " + std::string(100, 'x')));
+  PipelineConfig config;
+  const Path out = corpus.scratch / "out";
+  const std::string index = (corpus.scratch / "seen").string();
+  ConfigFile::parse("inputs = ['" + corpus.inputs[0] + "']\nout = '" + out.string() +
+                        "'\n[[stages]]\nkind = 'dedup'\nsave_index = '" + index +
+                        "'\n[[stages]]\nkind = 'dedup'\nname = 'lines'\nunit = 'line'\n",
+                    "p.toml")
+      .load(config);
+  run_pipeline(config, false);
+  EXPECT_TRUE(std::filesystem::exists(out / "dedup" / "documents"));
+  config.stages[1].unit = "paragraph";
+  EXPECT_EQ(run_pipeline(config, true).stages[0].second.find("kept")->integer(), 2);
 }
 
 TEST(LineDedup, KeepsTheFirstOfEqualLines) {

@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "tephra/io/lz4_frame.h"
+
 namespace tephra {
 
 inline std::string gzipped(const std::string& text) {
@@ -30,6 +32,12 @@ inline std::string zstd_compressed(const std::string& text) {
   ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
   out.resize(ZSTD_compress2(context, out.data(), out.size(), text.data(), text.size()));
   ZSTD_freeCCtx(context);
+  return out;
+}
+
+inline std::string lz4_compressed(const std::string& text) {
+  std::string out;
+  append_lz4_frame(out, text);
   return out;
 }
 

@@ -51,7 +51,7 @@ bool LineWindows::read_more(std::string& to) {
 void LineWindows::fill(LineWindow& window, Scan& scan) {
   std::string& bytes = window.bytes;
   const size_t wanted =
-      std::min(window_bytes_, std::max(kFirstWindow, static_cast<size_t>(offset_)));
+      std::min(window_bytes_, std::max(kFirstWindow, 3 * static_cast<size_t>(offset_)));
   bytes.swap(rest_);
   bytes.reserve(wanted + kReadBytes + LineWindow::kPadding);
   rest_.clear();

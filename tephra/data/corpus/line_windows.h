@@ -42,8 +42,8 @@ class LineWindows {
  public:
   // A piece ends with the line that makes it this large, and before a line that is too long.
   static constexpr size_t kPieceBytes = size_t{1} << 20;
-  // The first window; each next one is as large as all before it, up to the size that is given: so
-  // that work begins soon.
+  // The first window; each next one is three times as large as all before it, up to the size that
+  // is given: so that work begins soon.
   static constexpr size_t kFirstWindow = size_t{4} << 20;
 
   LineWindows(const Path& path, size_t window_bytes, size_t max_line_bytes)
@@ -56,7 +56,7 @@ class LineWindows {
 
   // Of bytes that are given instead of read, with an empty path: all whole pieces of them, nothing
   // when there is none. At the end, all that is left, in windows up to one that is the last.
-  void give(std::string_view bytes) { rest_ += bytes; }
+  std::string& given() { return rest_; }  // to append to
   std::optional<LineWindow> next_given(bool end);
   const std::string& rest() const { return rest_; }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <future>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -18,7 +19,9 @@
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/journal.h"
+#include "tephra/data/corpus/side_by_side.h"
 #include "tephra/data/formats/parquet_writer.h"
+#include "tephra/io/lz4_frame.h"
 #include "tephra/io/zstd_frame.h"
 
 namespace tephra {
@@ -33,12 +36,23 @@ constexpr auto kPollInterval = std::chrono::milliseconds(200);
 // comes out of one, and what threads need beside it.
 constexpr int64_t kMemoryWindows = 4;
 constexpr size_t kMostWindow = size_t{32} << 20, kLeastWindow = size_t{2} << 20;
+// Of a file that one thread works on alone: what comes in and goes out stays in its cache.
+constexpr size_t kMostOwnWindow = size_t{4} << 20;
 
-size_t window_bytes(const StageSettings& settings) {
-  if (settings.window_bytes > 0) return settings.window_bytes;
-  const auto share =
-      static_cast<size_t>(std::max<int64_t>(0, settings.memory_bytes)) / kMemoryWindows;
-  return std::clamp(share, kLeastWindow, kMostWindow);
+// How a file is worked on: by all threads, with the next window read meanwhile, or by one of them.
+struct Pace {
+  size_t window_bytes;
+  bool by_all;
+};
+
+size_t memory_of(const StageSettings& settings) {
+  return static_cast<size_t>(std::max<int64_t>(0, settings.memory_bytes)) / kMemoryWindows;
+}
+
+Pace pace_of(const StageSettings& settings, bool by_all, size_t files_at_once) {
+  const size_t most = by_all ? kMostWindow : kMostOwnWindow;
+  const size_t bytes = std::clamp(memory_of(settings) / files_at_once, kLeastWindow, most);
+  return {settings.window_bytes > 0 ? settings.window_bytes : bytes, by_all};
 }
 
 std::vector<std::span<const Line>> pieces_of(const LineWindow& window) {
@@ -59,15 +73,16 @@ Path stream_path(const StageSettings& settings, const StageStream& stream, const
 // another drives that one: it is asked for its next window when there is nothing left to work on.
 class FileRun {
  public:
-  FileRun(const CorpusFile& file, size_t index, const StageJob& job, Progress& progress,
+  FileRun(const CorpusFile& file, size_t index, const StageJob& job, Pace pace, Progress& progress,
           FileRun* before)
       : file_(file),
         index_(index),
         job_(job),
         settings_(job.settings),
+        pace_(pace),
         progress_(progress),
         before_(before),
-        windows_(before ? Path() : file.path, window_bytes(settings_),
+        windows_(before ? Path() : file.path, pace.window_bytes,
                  static_cast<size_t>(settings_.max_line_bytes)),
         journal_(settings_.out / kWorkFolder / (file.title() + ".journal"),
                  static_cast<size_t>(settings_.samples)) {
@@ -93,8 +108,8 @@ class FileRun {
     return entry;
   }
 
-  void run() {
-    if (!state_.finished) process();
+  void run(FunctionRef<void()> check_in) {
+    if (!state_.finished) process(check_in);
     for (FileRun* each = this; each != nullptr; each = each->before_) each->name_outputs();
   }
 
@@ -102,7 +117,8 @@ class FileRun {
   Path final(size_t s) const { return stream_path(settings_, settings_.streams[s], file_); }
   Path partial(size_t s) const { return final(s).string() + ".partial"; }
   bool is_written(size_t s) const { return s > 0 || job_.keeps_documents; }
-  bool is_table(size_t s) const { return is_written(s) && settings_.streams[s].parquet; }
+  bool is_table(size_t s) const { return is_written(s) && is_parquet(s); }
+  bool is_parquet(size_t s) const { return settings_.streams[s].coding == StreamCoding::parquet; }
 
   bool can_restore(const JournalEntry& entry) const {
     return entry.out_size.size() == settings_.streams.size() &&
@@ -127,12 +143,13 @@ class FileRun {
     }
   }
 
-  void process() {
+  void process(FunctionRef<void()> check_in) {
     begin();
     while (!ended_) {
       step(nullptr);
       if (ended_ || state_.offset - journaled_ >= settings_.journal_bytes) write_journal(ended_);
       stop_if_interrupted();
+      check_in();
     }
     for (FileRun* each = this; each != nullptr; each = each->before_) each->outputs_.clear();
   }
@@ -143,7 +160,7 @@ class FileRun {
     if (before_) {
       before_->begin();
       windows_.skip_to(state_.offset, state_.row);
-      windows_.give(state_.rest);
+      windows_.given() = state_.rest;
     } else {
       windows_.skip_to(state_.offset, state_.row);
       read_on();
@@ -152,7 +169,7 @@ class FileRun {
 
   // One thread reads when it is asked, more of them read ahead.
   void read_on() {
-    const std::launch when = num_threads() > 1 ? std::launch::async : std::launch::deferred;
+    const std::launch when = pace_.by_all ? std::launch::async : std::launch::deferred;
     next_ = std::async(when, [this] { return windows_.next(); });
   }
 
@@ -164,9 +181,7 @@ class FileRun {
     }
     for (;;) {
       if (auto window = windows_.next_given(before_->ended_)) return std::move(*window);
-      std::string fed;
-      before_->step(&fed);
-      windows_.give(fed);
+      before_->step(&windows_.given());
     }
   }
 
@@ -202,13 +217,14 @@ class FileRun {
       }
     });
     append_row_groups(results);
+    if (fed != nullptr) make_room(*fed, results);
     for (PieceResult& result : results) {
       for (std::string& what : result.bad_lines) {
         bad(std::move(what), counted::kBad, "--on-error skip leaves such documents out");
       }
       if (fed != nullptr) *fed += result.fed;
       for (size_t s = 0; s < outputs_.size(); ++s) {
-        if (is_written(s) && !settings_.streams[s].parquet) append(s, result.streams[s]);
+        if (is_written(s) && !is_parquet(s)) append(s, result.streams[s]);
       }
       state_.tally.add(result.tally);
       result = PieceResult();
@@ -218,6 +234,12 @@ class FileRun {
     file_bytes_ = window.file_bytes;
     state_.offset = window.end_offset;
     state_.row = window.end_row;
+  }
+
+  static void make_room(std::string& fed, std::span<const PieceResult> results) {
+    size_t bytes = fed.size() + LineWindow::kPadding;
+    for (const PieceResult& result : results) bytes += result.fed.size();
+    fed.reserve(bytes);
   }
 
   void append(size_t s, std::string_view bytes) {
@@ -256,13 +278,25 @@ class FileRun {
     result.streams.resize(settings_.streams.size());
     result.tally = Tally(static_cast<size_t>(settings_.samples));
     job_.work(piece, result);
-    if (feeds) result.fed = result.streams[0];
     for (size_t s = 0; s < result.streams.size(); ++s) {
-      const StageStream& stream = settings_.streams[s];
-      if (!stream.compressed || stream.parquet || !is_written(s)) continue;
-      std::string frame;
-      append_zstd_frame(frame, result.streams[s], settings_.level);
-      result.streams[s] = std::move(frame);
+      std::string plain;
+      plain.swap(result.streams[s]);
+      if (is_written(s)) store(plain, settings_.streams[s].coding, result.streams[s]);
+      if (s == 0 && feeds) result.fed.swap(plain);
+    }
+  }
+
+  void store(const std::string& bytes, StreamCoding coding, std::string& out) const {
+    switch (coding) {
+      case StreamCoding::plain:
+      case StreamCoding::parquet:  // rows are made of it later
+        out = bytes;
+        break;
+      case StreamCoding::zstd:
+        append_zstd_frame(out, bytes, settings_.level);
+        break;
+      case StreamCoding::lz4:
+        append_lz4_frame(out, bytes);
     }
   }
 
@@ -305,6 +339,7 @@ class FileRun {
   size_t index_;
   const StageJob& job_;
   const StageSettings& settings_;
+  Pace pace_;
   Progress& progress_;
   FileRun* before_;  // by which it is fed, or null
   LineWindows windows_;
@@ -322,7 +357,8 @@ class FileRun {
 void check_settings(const StageSettings& settings, std::span<const CorpusFile> files) {
   std::string text = settings.settings + "\n";
   for (const StageStream& stream : settings.streams) {
-    if (stream.parquet) text += stream.folder + " as Parquet\n";
+    if (stream.coding == StreamCoding::parquet) text += stream.folder + " as Parquet\n";
+    if (stream.coding == StreamCoding::lz4) text += stream.folder + " as LZ4\n";
   }
   for (const CorpusFile& file : files) text += file.title() + "\n";
   const Path path = settings.out / kWorkFolder / "settings";
@@ -415,8 +451,15 @@ Shard parse_shard(std::string_view text) {
 
 StageStream documents_stream(const StageSettings& settings) {
   StageStream stream{kDocumentsFolder};
-  stream.parquet = settings.format == DocumentFormat::parquet;
-  if (stream.parquet) stream.ending = ".parquet";
+  switch (settings.format) {
+    case DocumentFormat::jsonl:
+      break;
+    case DocumentFormat::parquet:
+      stream = {kDocumentsFolder, ".parquet", StreamCoding::parquet};
+      break;
+    case DocumentFormat::handed:
+      stream = {format("{}/{}", kHandedFolder, kDocumentsFolder), ".jsonl.lz4", StreamCoding::lz4};
+  }
   return stream;
 }
 
@@ -464,23 +507,45 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
   Progress progress(what, corpus_bytes(files) / settings.shard.count, "B");
   const bool waits = settings.shard.ranks && (settings.inner || settings.shard.index == 0);
   std::vector<size_t> unfinished;
-  for (size_t i = 0; i < files.size(); ++i) {
+  std::mutex mutex;
+  const auto visit = [&](size_t i, bool ours, bool by_all, size_t at_once,
+                         FunctionRef<void()> check_in) {
     std::vector<std::unique_ptr<FileRun>> chain;
     for (const StageJob& job : jobs) {
       FileRun* before = chain.empty() ? nullptr : chain.back().get();
-      chain.push_back(std::make_unique<FileRun>(files[i], i, job, progress, before));
+      const Pace pace = pace_of(job.settings, by_all, at_once);
+      chain.push_back(std::make_unique<FileRun>(files[i], i, job, pace, progress, before));
     }
     FileRun& last = *chain.back();
     last.load();
-    const bool ours = static_cast<int64_t>(i) % settings.shard.count == settings.shard.index;
-    if (ours) last.run();
+    if (ours) last.run(check_in);
+    const std::lock_guard lock(mutex);
     // What a journal of another rank calls finished may not have its name yet.
     if (last.finished() && (ours || !waits)) {
       add_entry(runs, i, last.entry());
     } else {
       unfinished.push_back(i);
     }
+  };
+  std::vector<size_t> ours;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (static_cast<int64_t>(i) % settings.shard.count == settings.shard.index) ours.push_back(i);
   }
+  const auto threads = static_cast<size_t>(num_threads());
+  FileShares shares(files, ours, threads);
+  if (threads > 1 && memory_of(settings) / threads < kLeastWindow) shares = FileShares(ours);
+  side_by_side(shares.apart, threads, [&](size_t i, FunctionRef<void()> check_in) {
+    visit(i, true, false, threads, check_in);
+  });
+  for (const size_t i : shares.together) visit(i, true, true, 1, [] {});
+  for (size_t i = 0, at = 0; i < files.size(); ++i) {
+    if (at < ours.size() && ours[at] == i) {
+      ++at;
+    } else {
+      visit(i, false, false, 1, [] {});
+    }
+  }
+  std::sort(unfinished.begin(), unfinished.end());
   for (const size_t i : unfinished) {
     if (waits) add_entry(runs, i, wait_for_peer(files[i], settings));
   }
@@ -507,7 +572,7 @@ void prepare_output(const Path& out, bool overwrite) {
   if (overwrite) {
     // Only what stages write, in case the folder holds other things.
     fs::remove(out / kReportFile);
-    for (const char* name : {kDocumentsFolder, "values", "dropped", "removed"}) {
+    for (const char* name : {kDocumentsFolder, kHandedFolder, "values", "dropped", "removed"}) {
       fs::remove_all(out / name);
     }
   }

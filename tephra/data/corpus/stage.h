@@ -27,15 +27,19 @@ Shard parse_shard(std::string_view text);
 
 enum class OnError { stop, skip };
 
+// How a stream is stored: lz4 for what the next stage reads and nobody keeps; of parquet, its JSON
+// lines become rows.
+enum class StreamCoding { plain, zstd, lz4, parquet };
+
 // A file for each file of the corpus: OUT/FOLDER/SOURCE/NAME + ending.
 struct StageStream {
   std::string folder;
   std::string ending = ".jsonl.zst";
-  bool compressed = true;
-  bool parquet = false;  // its JSON lines become the rows of a Parquet file
+  StreamCoding coding = StreamCoding::zstd;
 };
 
-enum class DocumentFormat { jsonl, parquet };
+// handed: below kHandedFolder, for the next stage of a pipeline.
+enum class DocumentFormat { jsonl, parquet, handed };
 
 struct StageSettings {
   std::string what;  // "filter", for progress
@@ -55,6 +59,9 @@ struct StageSettings {
   size_t window_bytes = 0;                    // of one; 0: by the memory
   int64_t journal_bytes = int64_t{64} << 20;  // of input that a killed run may have to read again
 };
+
+// Of a stage, with documents/ in it for as long as the next one needs them.
+inline constexpr const char* kHandedFolder = "handed";
 
 // The stream of the documents that a stage leaves, in the format of the settings.
 StageStream documents_stream(const StageSettings& settings);

@@ -59,7 +59,7 @@ StageRun write_shingle_sets(std::span<const CorpusFile> files,
                             const std::string& text_field, StageSettings settings) {
   settings.what = "compare";
   settings.inner = true;
-  settings.streams = {{kSets, kMembersEnding, false}};
+  settings.streams = {{kSets, kMembersEnding, StreamCoding::plain}};
   settings.settings = format("sets {} {}", preset.name, text_field);
   return run_stage(files, settings, [&](const CorpusPiece& piece, PieceResult& result) {
     const std::span<const ClusterMember> of_file = members_of(members, piece.file_index);

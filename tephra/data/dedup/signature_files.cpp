@@ -84,11 +84,11 @@ StageJob signature_job(const SignaturePreset& preset, const SignatureFields& fie
                        StageSettings settings) {
   settings.what = "signatures";
   settings.inner = true;
-  settings.streams = {{kRecords, kSignatureEnding, false}, {kBands, kSignatureEnding, false}};
+  settings.streams = {{kRecords, kSignatureEnding, StreamCoding::plain}, {kBands, kSignatureEnding, StreamCoding::plain}};
   settings.settings = format("signatures {} {}x{} {} {}", preset.name, preset.bands, preset.rows,
                              fields.text, fields.score);
   if (fields.sketches) {
-    settings.streams.push_back({kSketches, kSignatureEnding, false});
+    settings.streams.push_back({kSketches, kSignatureEnding, StreamCoding::plain});
     settings.settings += " sketches";
   }
   return {.settings = std::move(settings),

@@ -143,11 +143,11 @@ class C4Worker : public FilterWorker {
  public:
   explicit C4Worker(FilterMode mode) : mode_(mode) {}
 
-  std::string_view measure(std::string_view text, std::span<double> values) override {
+  std::string_view measure(TextParts& parts, std::span<double> values) override {
     int64_t kept = 0, braces = 0, lorem = 0, sentences = 0;
-    split_lines(text, lines_);
+    const std::vector<std::string_view>& lines = parts.lines();
     out_.clear();
-    for (const std::string_view raw : lines_) {
+    for (const std::string_view raw : lines) {
       std::string_view line = trim(raw);
       if (line.find('[') != std::string_view::npos) {
         strip_citations(line, line_);
@@ -162,7 +162,7 @@ class C4Worker : public FilterWorker {
       sentences += count_sentences(line);
     }
     values[0] = static_cast<double>(count_code_points(out_));
-    values[1] = static_cast<double>(static_cast<int64_t>(lines_.size()) - kept);
+    values[1] = static_cast<double>(static_cast<int64_t>(lines.size()) - kept);
     values[2] = static_cast<double>(braces);
     values[3] = static_cast<double>(lorem);
     values[4] = static_cast<double>(sentences);
@@ -192,7 +192,6 @@ class C4Worker : public FilterWorker {
   }
 
   FilterMode mode_;
-  std::vector<std::string_view> lines_;
   std::string line_, out_;
 };
 

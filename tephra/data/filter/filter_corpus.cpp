@@ -68,8 +68,11 @@ class PieceFilter {
   // dropping_ with all rules that are broken.
   std::string_view measure(std::string_view text) {
     dropping_.clear();
+    parts_.set(text);
     for (Running& running : running_) {
-      text = running.worker->measure(text, running.values);
+      const std::string_view left = running.worker->measure(parts_, running.values);
+      if (left.data() != text.data() || left.size() != text.size()) parts_.set(left);
+      text = left;
       for (const FilterRule& rule : running.preset->rules) {
         if (rule.drops(running.values)) dropping_.push_back(&rule);
       }
@@ -137,6 +140,7 @@ class PieceFilter {
 
   const FilterOptions& options_;
   std::vector<Running> running_;
+  TextParts parts_;
   std::vector<const FilterRule*> dropping_;
   std::map<std::string, int64_t> drops_;
   JsonLine parser_;

@@ -30,33 +30,32 @@ class FineWebWorker : public FilterWorker {
  public:
   explicit FineWebWorker(FilterMode mode) : mode_(mode) {}
 
-  std::string_view measure(std::string_view text, std::span<double> values) override {
-    split_lines(text, lines_);
-    const auto newlines = static_cast<int64_t>(lines_.size()) - 1;
-    std::erase_if(lines_, [](std::string_view line) { return trim(line).empty(); });
+  std::string_view measure(TextParts& parts, std::span<double> values) override {
+    const auto newlines = static_cast<int64_t>(parts.lines().size()) - 1;
+    lines_.clear();
     int64_t punctuated = 0, short_lines = 0;
-    for (const std::string_view line : lines_) {
+    for (const std::string_view line : parts.lines()) {
+      if (trim(line).empty()) continue;
+      lines_.push_back(line);
       // A carriage return or space at the end hides the punctuation from the original.
       punctuated += ends_with_punctuation(mode_ == FilterMode::compat ? line : trim(line));
       short_lines += count_code_points(line) <= kShortLine;
     }
-    split_words(text, words_);
-    const int64_t length = count_code_points(text);
+    const int64_t length = parts.chars();
     const auto lines = static_cast<double>(std::max<size_t>(1, lines_.size()));
     values[0] = static_cast<double>(length);
     values[1] = static_cast<double>(punctuated) / lines;
     values[2] = static_cast<double>(short_lines) / lines;
     values[3] = static_cast<double>(repetition_.pieces(lines_).repeated_chars) /
                 static_cast<double>(std::max<int64_t>(1, length - newlines));
-    values[4] =
-        static_cast<double>(newlines) / static_cast<double>(std::max<size_t>(1, words_.size()));
-    return text;
+    values[4] = static_cast<double>(newlines) /
+                static_cast<double>(std::max<size_t>(1, parts.words().size()));
+    return parts.text();
   }
 
  private:
   FilterMode mode_;
   std::vector<std::string_view> lines_;
-  std::vector<TextWord> words_;
   Repetition repetition_;
 };
 

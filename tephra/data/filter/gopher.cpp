@@ -45,14 +45,13 @@ class GopherWorker : public FilterWorker {
  public:
   explicit GopherWorker(FilterMode mode) : mode_(mode) {}
 
-  std::string_view measure(std::string_view text, std::span<double> values) override {
+  std::string_view measure(TextParts& parts, std::span<double> values) override {
     at_ = 0;
-    put(values, static_cast<double>(count_code_points(text)));
-    split_words(text, words_);
-    measure_words(values);
-    measure_lines(text, values);
-    measure_repetition(text, values);
-    return text;
+    put(values, static_cast<double>(parts.chars()));
+    measure_words(parts.words(), values);
+    measure_lines(parts.lines(), values);
+    measure_repetition(parts, values);
+    return parts.text();
   }
 
  private:
@@ -62,10 +61,10 @@ class GopherWorker : public FilterWorker {
     return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
   }
 
-  void measure_words(std::span<double> values) {
+  void measure_words(std::span<const TextWord> words, std::span<double> values) {
     int64_t real = 0, chars = 0, hashes = 0, ellipses = 0, alphabetic = 0;
     uint32_t stop_words = 0;
-    for (const TextWord& word : words_) {
+    for (const TextWord& word : words) {
       if (word.symbol) {
         hashes += word.text[0] == '#';
         ellipses += word.text.size() >= 3 && (word.text[0] == '.' || word.text == "…");
@@ -76,7 +75,7 @@ class GopherWorker : public FilterWorker {
       alphabetic += word.alphabetic;
       stop_words |= stop_word_bit(word.text);
     }
-    const auto all = static_cast<int64_t>(words_.size());
+    const auto all = static_cast<int64_t>(words.size());
     put(values, static_cast<double>(real));
     put(values, ratio(chars, real));
     put(values, ratio(hashes, all));
@@ -94,30 +93,30 @@ class GopherWorker : public FilterWorker {
     return 0;
   }
 
-  void measure_lines(std::string_view text, std::span<double> values) {
-    split_lines(text, lines_);
+  void measure_lines(std::span<const std::string_view> lines, std::span<double> values) {
     int64_t bullets = 0, ellipses = 0;
-    for (const std::string_view line : lines_) {
+    lines_.clear();
+    for (const std::string_view line : lines) {
+      if (!line.empty()) lines_.push_back(line);
       const std::string_view bare = trim(line);
       bullets += bare.starts_with("-") || bare.starts_with("•");
       ellipses += bare.ends_with("...") || bare.ends_with("…");
     }
-    const auto all = static_cast<int64_t>(lines_.size());
+    const auto all = static_cast<int64_t>(lines.size());
     put(values, ratio(bullets, all));
     put(values, ratio(ellipses, all));
   }
 
-  void measure_repetition(std::string_view text, std::span<double> values) {
-    const auto length = static_cast<int64_t>(values[0]);
-    split_paragraphs(text, pieces_);
+  void measure_repetition(TextParts& parts, std::span<double> values) {
+    const int64_t length = parts.chars();
+    split_paragraphs(parts.text(), pieces_);
     const Repeated paragraphs = repetition_.pieces(pieces_);
     put(values, paragraphs.fraction());
     put(values, ratio(paragraphs.repeated_chars, length));
-    std::erase_if(lines_, [](std::string_view line) { return line.empty(); });
     const Repeated lines = repetition_.pieces(lines_);
     put(values, lines.fraction());
     put(values, ratio(lines.repeated_chars, length));
-    repetition_.set_words(words_);
+    repetition_.set_words(parts.words());
     for (size_t n = 2; n <= 4; ++n) put(values, ratio(repetition_.top_ngram_chars(n), length));
     for (size_t n = 5; n <= 10; ++n) {
       put(values, ratio(repetition_.duplicate_ngram_chars(n), length));
@@ -126,8 +125,7 @@ class GopherWorker : public FilterWorker {
 
   FilterMode mode_;
   size_t at_ = 0;
-  std::vector<TextWord> words_;
-  std::vector<std::string_view> lines_, pieces_;
+  std::vector<std::string_view> lines_, pieces_;  // lines that are not empty
   Repetition repetition_;
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tephra/base/files.h"
+#include "tephra/data/filter/text_parts.h"
 
 namespace tephra {
 
@@ -41,9 +42,9 @@ class FilterWorker {
  public:
   virtual ~FilterWorker() = default;
 
-  // The text to keep: `text` itself, or a changed one that is valid until the next call. `values`
+  // The text to keep: the one given, or a changed one that is valid until the next call. `values`
   // has a place for each of FilterPreset::values.
-  virtual std::string_view measure(std::string_view text, std::span<double> values) = 0;
+  virtual std::string_view measure(TextParts& parts, std::span<double> values) = 0;
 };
 
 struct FilterPreset {

@@ -18,7 +18,8 @@ class Zyda1Worker : public FilterWorker {
  public:
   explicit Zyda1Worker(std::shared_ptr<const Shared> shared) : shared_(std::move(shared)) {}
 
-  std::string_view measure(std::string_view text, std::span<double> values) override {
+  std::string_view measure(TextParts& parts, std::span<double> values) override {
+    const std::string_view text = parts.text();
     const Zyda1Counts counts = zyda1_counts(text, shared_->mode);
     const auto lists = shared_->lists.count(text, scratch_);
     const double length = static_cast<double>(std::max<int64_t>(1, counts.length));

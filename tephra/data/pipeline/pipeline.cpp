@@ -152,6 +152,14 @@ std::vector<std::string> folder_names(const PipelineConfig& config) {
   return names;
 }
 
+// Whether the documents of a stage are only for the next one. Who wants them again does the stage
+// again, which ranks do not agree upon, nor is an index what it was then.
+bool hands_on(const PipelineConfig& config, size_t at, const Shard& shard) {
+  const PipelineStage& stage = config.stages[at];
+  return !config.keep_stages && !shard.ranks && at + 1 < config.stages.size() &&
+         stage.output_format == "jsonl" && !stage.against_index && !stage.save_index;
+}
+
 Json stage_counts(const Path& folder) {
   const Path path = folder / kReportFile;
   const Json report = Json::parse(read_file(path), path.string());
@@ -173,19 +181,30 @@ class StageFolder {
     settings_.memory_bytes = size_of(config.memory, "memory");
     settings_.shard = parse_shard("auto");
     if (stage_.output_format == "parquet") settings_.format = DocumentFormat::parquet;
+    if (hands_on(config, at, settings_.shard)) settings_.format = DocumentFormat::handed;
   }
 
   const PipelineStage& stage() const { return stage_; }
   const Path& path() const { return path_; }
   const StageSettings& settings() const { return settings_; }
   // What comes back from Parquet may be spelt differently: who follows reads it from there.
-  bool feeds() const { return settings_.format == DocumentFormat::jsonl; }
+  bool feeds() const { return settings_.format != DocumentFormat::parquet; }
 
   bool same() const {
     return fs::exists(path_ / kConfigFile) && read_file(path_ / kConfigFile) == want_;
   }
   bool done() const { return same() && fs::exists(path_ / kReportFile); }
   bool has_documents() const { return done() && fs::exists(path_ / kDocumentsFolder); }
+  bool has_handed() const { return done() && fs::exists(path_ / kHandedFolder / kDocumentsFolder); }
+  // What the next stage reads.
+  std::vector<CorpusFile> output() const {
+    const Path from = has_documents() ? path_ : path_ / kHandedFolder;
+    require(fs::exists(from / kDocumentsFolder),
+            "{}: its documents were not kept; remove the folder to make them again",
+            path_.string());
+    return corpus_files(std::vector<std::string>{from.string()});
+  }
+  void remove_handed() const { fs::remove_all(path_ / kHandedFolder); }
 
   void prepare(bool overwrite) const {
     if (fs::exists(path_ / kConfigFile) && !same() && !overwrite) {
@@ -193,7 +212,10 @@ class StageFolder {
                   format("{}: was made with other settings, or from other stages", path_.string()),
                   "--overwrite makes it anew; another `name` keeps both");
     }
-    if (done()) return;  // only to feed another: what it left is written once more
+    if (done()) {  // only for its documents: what it left is written once more
+      fs::remove(path_ / kReportFile);
+      return;
+    }
     prepare_output(path_, !same() && overwrite);
     write_file(path_ / kConfigFile, want_);
   }
@@ -213,26 +235,42 @@ class PipelineRun {
   }
 
   void run() {
+    must_ = stages_to_run();
     for (size_t at = 0; at < folders_.size();) {
       const size_t end = pass_end(at);
-      if (shard_.ranks) {
+      if (!must_[end - 1]) {
+        if (!shard_.ranks)
+          log_info("{}: done before", folders_[end - 1].path().filename().string());
+      } else if (shard_.ranks) {
         run_with_ranks(at);
-        at = end;
-        continue;
-      }
-      const StageFolder& last = folders_[end - 1];
-      if (config_.keep_stages ? last.has_documents() : last.done()) {
-        log_info("{}: done before", last.path().filename().string());
       } else if (looks_at_documents(folders_[at].stage())) {
         run_pass(at, end);
       } else {
         run_alone(at);
+      }
+      if (shard_.index == 0) {
+        for (size_t i = at; i < end; ++i) {
+          if (i > 0) folders_[i - 1].remove_handed();
+        }
       }
       at = end;
     }
   }
 
  private:
+  // Those that are not done, and those before them whose documents are gone.
+  std::vector<bool> stages_to_run() const {
+    std::vector<bool> must(folders_.size());
+    bool wanted = false;  // the documents, by the stage after it
+    for (size_t i = folders_.size(); i-- > 0;) {
+      const StageFolder& folder = folders_[i];
+      const bool has = folder.has_documents() || (!config_.keep_stages && folder.has_handed());
+      must[i] = !folder.done() || ((wanted || config_.keep_stages) && !has && !shard_.ranks);
+      wanted = must[i];
+    }
+    return must;
+  }
+
   // After the last stage of the pass that begins with this one.
   size_t pass_end(size_t at) const {
     size_t end = at + 1;
@@ -246,18 +284,17 @@ class PipelineRun {
   }
 
   std::vector<CorpusFile> input_of(size_t at) const {
-    if (at == 0) return corpus_files(config_.inputs);
-    return corpus_files(std::vector<std::string>{folders_[at - 1].path().string()});
+    return at == 0 ? corpus_files(config_.inputs) : folders_[at - 1].output();
   }
 
   // Also the signatures of a deduplication that follows: it reads the documents twice more, so
   // those are written.
   void run_pass(size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) {
-      if (folders_[i].has_documents()) begin = i + 1;
+    for (size_t i = begin; i + 1 < end; ++i) {
+      if (folders_[i].has_documents() || folders_[i].has_handed()) begin = i + 1;
     }
     const bool signs = !config_.keep_stages && end < folders_.size() && folders_[end - 1].feeds() &&
-                       is_document_dedup(folders_[end].stage()) && !folders_[end].done();
+                       is_document_dedup(folders_[end].stage()) && must_[end];
     const std::vector<CorpusFile> files = input_of(begin);
     std::vector<StageJob> jobs;
     for (size_t i = begin; i < end; ++i) {
@@ -286,7 +323,6 @@ class PipelineRun {
   // writes its report; the others wait for both.
   void run_with_ranks(size_t at) {
     const StageFolder& folder = folders_[at];
-    if (folder.done()) return;
     const bool first = shard_.index == 0;
     if (first) folder.prepare(overwrite_);
     wait_until([&] { return folder.same(); });
@@ -318,6 +354,7 @@ class PipelineRun {
   bool overwrite_;
   Shard shard_ = parse_shard("auto");
   std::vector<StageFolder> folders_;
+  std::vector<bool> must_;  // be run
 };
 
 void run_tokens(const PipelineConfig& config, const std::vector<std::string>& names,

@@ -84,7 +84,8 @@ struct PipelineResult {
 };
 
 // Stages that look at each document on its own, and the signatures of a deduplication after them,
-// are done in one pass, which leaves the same files but for the documents of stages within it.
+// are done in one pass. What stages leave is the same as one by one, but only the last one's
+// documents stay (and those of one with an index, or as Parquet).
 // Stages that were done by an earlier run with the same config are not done again; with another
 // config for one, or for one before it, Fault::usage unless `overwrite`.
 PipelineResult run_pipeline(const PipelineConfig& config, bool overwrite);

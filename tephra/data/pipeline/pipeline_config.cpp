@@ -69,7 +69,7 @@ void PipelineConfig::fields(ConfigFields& f) {
   f.read("level", level, "zstd's, of what is written", {.min = 1, .max = 19});
   f.read("samples", samples, "texts that reports keep for each reason", {.min = 0});
   f.read("keep_stages", keep_stages,
-         "write the documents of every stage, each in a pass of its own");
+         "keep the documents of every stage, each in a pass of its own");
   f.list("stages", stages, "in the order they are done");
   f.table("tokens", tokens, "a token shard of what the last stage leaves");
 }
