@@ -5,8 +5,8 @@
     tools/entropy_svg.py runs/tiny/metrics.jsonl > docs/figures/balancing.svg
     tools/entropy_svg.py runs/tiny/metrics.jsonl --check 300:0.97 1000:0.99
 
-The upper panel is every step as it was; the lower one is a mean over the last --window steps, near 1. With --check
-it prints, for each STEP:BOUND, the mean over the window that ends there, by layer, and exits with 1 where one is
+The upper panel is every step as it was; the lower one is a mean over the last --window steps, near 1, with the
+bounds of --mark. With --check it prints, for each STEP:BOUND, the mean over the window that ends there, by layer, and exits with 1 where one is
 below the bound.
 """
 import argparse
@@ -21,6 +21,11 @@ def rows_of(path):
     with open(path, encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     return [(r["step"], r["entropy"]) for r in rows if r.get("entropy")]
+
+
+def bound_of(item):
+    step, bound = item.split(":")
+    return int(step), float(bound)
 
 
 def trailing_means(rows, window):
@@ -87,18 +92,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("metrics")
     parser.add_argument("--window", type=int, default=20, help="steps of the mean (default 20)")
+    parser.add_argument("--mark", nargs="+", metavar="STEP:BOUND", default=["300:0.97", "1000:0.99"],
+                        help="bounds to draw (default 300:0.97 1000:0.99)")
     parser.add_argument("--check", nargs="+", metavar="STEP:BOUND", help="check in place of plotting")
     options = parser.parse_args()
     rows = rows_of(options.metrics)
     if not rows:
         sys.exit(f"{options.metrics}: no line has an entropy")
     if not options.check:
-        sys.stdout.write(svg(rows, options.window, [(300, 0.97), (1000, 0.99)]))
+        sys.stdout.write(svg(rows, options.window, [bound_of(item) for item in options.mark]))
         return 0
     failed = 0
     means = dict(trailing_means(rows, options.window))
     for item in options.check:
-        step, bound = int(item.split(":")[0]), float(item.split(":")[1])
+        step, bound = bound_of(item)
         if step not in means:
             sys.exit(f"{options.metrics}: has no step {step}")
         good = min(means[step]) >= bound

@@ -40,20 +40,11 @@ void kernel::CountExperts::on_cpu() const {
   }
 }
 
-double balance_rate(const BalanceOptions& o, int64_t update) {
-  if (o.decay_steps == 0 || o.lr == 0) return o.lr;
-  const int64_t into = std::clamp<int64_t>(update - o.hold_steps, 0, o.decay_steps);
-  return o.lr * std::pow(o.final_lr / o.lr, double(into) / double(o.decay_steps));
-}
-
 BalanceController::BalanceController(std::vector<BalancedLayer> layers,
                                      const BalanceOptions& options)
     : layers_(std::move(layers)), options_(options) {
   require(std::isfinite(options.lr) && options.lr >= 0,
           "router balancing: expected a learning rate of 0 or more, got {}", options.lr);
-  require(options.decay_steps == 0 ||
-              (options.decay_steps > 0 && options.final_lr > 0 && std::isfinite(options.final_lr)),
-          "router balancing: expected a last rate above 0 for its decay, got {}", options.final_lr);
   for (const BalancedLayer& layer : layers_) {
     require(layer.experts >= 1 && layer.biases.numel() == layer.experts + 1,
             "router balancing: {}: expected a bias for each of {} experts and one for skip, got {}",
@@ -76,7 +67,6 @@ void BalanceController::update_layer(size_t l, std::span<const int64_t> counts) 
   const BalancedLayer& layer = layers_[l];
   const AdamWOptions& o = options_.adamw;
   const auto t = static_cast<double>(updates_);
-  const double lr = balance_rate(options_, updates_);
   const Tensor biases = to_device(layer.biases, kCpu);
   const double routed = double(std::accumulate(counts.begin(), counts.end() - 1, int64_t{0}));
   for (int64_t e = 0; e < layer.experts; ++e) {
@@ -86,7 +76,7 @@ void BalanceController::update_layer(size_t l, std::span<const int64_t> counts) 
     first_[l].set(e, m);
     second_[l].set(e, v);
     const double root = std::sqrt(v / (1 - std::pow(o.beta2, t))) + o.eps;
-    biases.set(e, biases.at(e) - lr * m / (1 - std::pow(o.beta1, t)) / root);
+    biases.set(e, biases.at(e) - options_.lr * m / (1 - std::pow(o.beta1, t)) / root);
   }
   if (biases.device() != layer.biases.device()) copy_into(layer.biases, biases);
 }

@@ -19,16 +19,10 @@ struct BalancedLayer {
   int64_t experts;
 };
 
-// The rate is lr for hold_steps updates, falls geometrically to final_lr over decay_steps more and
-// stays there; without decay_steps it is lr throughout.
 struct BalanceOptions {
   double lr = 1e-3;
-  double final_lr = 1e-4;
-  int64_t hold_steps = 0, decay_steps = 0;
   AdamWOptions adamw = {};
 };
-
-double balance_rate(const BalanceOptions& options, int64_t update);
 
 struct ExpertLoad {
   std::string name;    // of the biases

@@ -128,11 +128,6 @@ void OptimizerSettings::fields(ConfigFields& f) {
 
 void BalancingSettings::fields(ConfigFields& f) {
   f.read("lr", lr, "of the AdamW that moves the balancing biases; 0: they stay", {.min = 0});
-  f.read("final_lr", final_lr, "what the rate comes down to within decay_steps", {.above = 0});
-  f.read("hold_steps", hold_steps, "steps before the rate begins to fall", {.min = 0});
-  f.read("decay_steps", decay_steps,
-         "steps over which it then falls geometrically from lr to final_lr; 0: it stays lr",
-         {.min = 0});
   f.read("beta1", beta1, "AdamW", {.min = 0, .max = 0.99999});
   f.read("beta2", beta2, "AdamW", {.min = 0, .max = 0.999999});
   f.read("eps", eps,

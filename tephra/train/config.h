@@ -90,8 +90,6 @@ struct OptimizerSettings {
 
 struct BalancingSettings {
   double lr = 1e-3;
-  double final_lr = 1e-4;
-  int64_t hold_steps = 0, decay_steps = 0;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
 
   void fields(ConfigFields& f);

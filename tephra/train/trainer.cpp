@@ -21,11 +21,7 @@ BalanceController balance_controller(Model& model, const BalancingSettings& s) {
   std::vector<BalancedLayer> layers;
   for (const BalancedRouter& r : model.routers()) layers.push_back({r.name, r.biases, r.experts});
   return {std::move(layers),
-          {.lr = s.lr,
-           .final_lr = s.final_lr,
-           .hold_steps = s.hold_steps,
-           .decay_steps = s.decay_steps,
-           .adamw = {.beta1 = s.beta1, .beta2 = s.beta2, .eps = s.eps}}};
+          {.lr = s.lr, .adamw = {.beta1 = s.beta1, .beta2 = s.beta2, .eps = s.eps}}};
 }
 
 CheckpointOptions checkpoint_options(const CheckpointSettings& s, std::function<void()> before) {

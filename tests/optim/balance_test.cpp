@@ -63,27 +63,6 @@ TEST(Balance, StepsByAnAdamWOfItsOwn) {
   EXPECT_EQ(b.at(3), -1) << "the skip class is not steered";
 }
 
-TEST(Balance, ItsRateFallsGeometrically) {
-  const BalanceOptions o{.lr = 0.1, .final_lr = 0.001, .decay_steps = 10};
-  EXPECT_NEAR(balance_rate(o, 5), 0.01, 1e-15);
-  EXPECT_NEAR(balance_rate(o, 10), 0.001, 1e-15);
-  EXPECT_EQ(balance_rate(o, 11), balance_rate(o, 10));
-  const BalanceOptions held{.lr = 0.1, .final_lr = 0.001, .hold_steps = 30, .decay_steps = 10};
-  EXPECT_EQ(balance_rate(held, 30), 0.1);
-  EXPECT_NEAR(balance_rate(held, 35), 0.01, 1e-15);
-  EXPECT_EQ(balance_rate({.lr = 0.1}, 1000), 0.1) << "without decay_steps it stays";
-  const Tensor b = biases();
-  BalanceController balance({{"gate.biases", b, 3}}, o);
-  balance.set_updates(9);  // a run that goes on has the rate of its step
-  balance.update({{10, 1, 1, 0}});
-  const double first = 0.1 / (1 - std::pow(0.9, 10)),
-               root = std::sqrt(0.05 / (1 - std::pow(0.95, 10)));
-  EXPECT_NEAR(b.at(0), -0.001 * first / root, 1e-6);
-  EXPECT_NE(
-      message_of([&] { BalanceController({}, {.final_lr = 0, .decay_steps = 5}); }).find("above 0"),
-      std::string::npos);
-}
-
 TEST(Balance, MakesACrowdedExpertLessLikely) {
   const Tensor b = biases();
   const auto loads = controller(b).update({{10, 1, 1, 0}});

@@ -34,6 +34,7 @@ def arguments():
 class Runs:
     def __init__(self, o, scratch):
         self.tephra, self.scratch, self.device = o.tephra, scratch, o.device
+        self.seconds = 0.0  # of a whole run
         self.config = str(o.source / "configs" / "tiny.toml")
 
     def command(self, name, device, extra=()):
@@ -71,7 +72,10 @@ def check(ok, text):
 
 
 def equal_runs(runs):
-    first, second = runs.run("a", runs.device), runs.run("b", runs.device)
+    first = runs.run("a", runs.device)
+    begin = time.monotonic()
+    second = runs.run("b", runs.device)
+    runs.seconds = time.monotonic() - begin
     if first.returncode or second.returncode:
         return check(False, f"two runs end: {first.stderr}{second.stderr}")
     return check(runs.losses("a") == runs.losses("b") and runs.tensors("a", STEPS) == runs.tensors("b", STEPS),
@@ -82,7 +86,7 @@ def killed_run(runs):
     draw, kills = random.Random(7), 0
     for _ in range(40):
         process = subprocess.Popen(runs.command("killed", runs.device), stderr=subprocess.PIPE)
-        deadline = time.monotonic() + draw.uniform(0.5, 12)
+        deadline = time.monotonic() + draw.uniform(0.2, 0.8) * runs.seconds
         while process.poll() is None and time.monotonic() < deadline and kills < 5:
             time.sleep(0.02)
         if process.poll() is None and kills < 5:
@@ -93,7 +97,8 @@ def killed_run(runs):
             break
         if process.returncode != -signal.SIGKILL:
             return check(False, f"a run that was killed before goes on: {error}")
-    return check(runs.losses("a") == runs.losses("killed") and runs.tensors("a", STEPS) == runs.tensors("killed", STEPS),
+    same = runs.losses("a") == runs.losses("killed") and runs.tensors("a", STEPS) == runs.tensors("killed", STEPS)
+    return check(kills > 0 and same,
                  f"a run that was killed {kills} times ends with the same bytes")
 
 
@@ -104,7 +109,9 @@ def other_device(runs, source, name, device):
         return check(False, f"{source} goes on on {device}: {ran.stderr}")
     want, got = runs.losses(source), runs.losses(name)
     worst = max(abs(got[s] / want[s] - 1) for s in range(HALF + 1, STEPS + 1))
-    return check(worst <= BOUND, f"{source} goes on on {device}: losses differ by {worst:.1e} at most, bound {BOUND}")
+    moved = worst > 0 or runs.device == "cpu"  # f32 of two devices is never equal in every bit: it stayed where it was
+    return check(moved and worst <= BOUND,
+                 f"{source} goes on on {device}: losses differ by {worst:.1e} at most, bound {BOUND}")
 
 
 def too_large(runs):
