@@ -213,7 +213,7 @@ class ExpChunks {
                      gpu::rows_of<const bf16>(k_.h.slice_rows(at, at + rows)),
                      gpu::rows_of<bf16>(scaled_), factors_.data<float>()});
     if (k_.dh) input_gradient(at, rows);
-    if (k_.dweight && !own_weight_gradient(at, rows)) {
+    if (k_.dweight && !weight_gradient_by_tiles(at, rows)) {
       gpu::gemm(stream_,
                 {vocabulary_, width_, rows, e_.raw(), vocabulary_, true, scaled_.raw(), width_,
                  false, k_.dweight.raw(), k_.dweight.row_stride(), gpu::Number::bf16,
@@ -221,10 +221,9 @@ class ExpChunks {
     }
   }
 
-  // By the experts' kernel, which adds in the L2 cache.
-  bool own_weight_gradient(int64_t at, int64_t rows) {
-    const char* v = getenv("TEPHRA_LOSS_DW");
-    if (!v || *v != '1' || k_.dweight.row_stride() != width_) return false;
+  // As that of a single expert: sums are added in the L2 cache. False when its tiles do not fit.
+  bool weight_gradient_by_tiles(int64_t at, int64_t rows) {
+    if (k_.dweight.row_stride() != width_) return false;
     const Tensor bounds = make({2}, DType::i32);
     gpu::for_each_index(stream_, 2, ExpBounds{bounds.data<int32_t>(), rows});
     if constexpr (gpu::kHasCudaLibraries) {

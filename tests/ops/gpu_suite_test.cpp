@@ -6,6 +6,7 @@
 #include "tephra/ops/attention.h"
 #include "tephra/ops/expert_cases.h"
 #include "tephra/ops/grouped_linear.h"
+#include "tephra/ops/linear_cross_entropy.h"
 #include "tests/ops/op_suite.h"
 
 namespace tephra {
@@ -166,6 +167,38 @@ TEST(GpuGroupedLinear, MultipliesTilesOfMatrixUnitsAsTheCpuDoes) {
     const Result got = run_with_gradients(test, in);
     const Result want = run_with_gradients(test, widened(in));
     const std::string what = format("{} tokens, {} experts", r.tokens, r.experts);
+    expect_close(got.outputs[0], want.outputs[0], tolerance_of(DType::bf16), what);
+    expect_close(got.gradients[0], want.gradients[0], 4 * tolerance_of(DType::bf16), what);
+    expect_close(got.gradients[1], want.gradients[1], 4 * tolerance_of(DType::bf16), what);
+    expect_same_bits(got, run_with_gradients(test, in));
+    const Result twice = run_with_gradients(test, in, /*clear=*/false);
+    const Tensor doubled = to_device(clone(got.gradients[1]), kCpu);
+    add_into(doubled, doubled);
+    expect_close(twice.gradients[1], doubled, 1e-5, what + ", accumulated");
+  }
+}
+
+// Widths and vocabularies of whole tiles: the weight gradient goes the experts' way. The specs' are
+// smaller.
+TEST(GpuLinearCrossEntropy, AddsWeightGradientsInWholeTilesAsTheCpuDoes) {
+  if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
+  for (const int64_t tokens : {1, 100, 300}) {
+    std::vector<int32_t> targets;
+    for (int64_t r = 0; r < tokens; ++r) {
+      targets.push_back(r % 9 == 8 ? -1 : static_cast<int32_t>(r * 7919 % 1152));
+    }
+    OpCase test{.name = "tiles",
+                .inputs = {{.shape = {tokens, 256}},
+                           InputSpec::parameter({1152, 256}, 0, 0.1),
+                           InputSpec::index(from_values({tokens}, targets))},
+                .run = [](const Tensors& in) -> Tensors {
+                  return {linear_cross_entropy(in[0], in[1], Tensor(), in[2], 0.01)};
+                }};
+    test.scalar_loss = true;
+    const Tensors in = make_inputs(test.inputs, DType::bf16, 3, kGpu);
+    const Result got = run_with_gradients(test, in);
+    const Result want = run_with_gradients(test, widened(in));
+    const std::string what = format("{} tokens", tokens);
     expect_close(got.outputs[0], want.outputs[0], tolerance_of(DType::bf16), what);
     expect_close(got.gradients[0], want.gradients[0], 4 * tolerance_of(DType::bf16), what);
     expect_close(got.gradients[1], want.gradients[1], 4 * tolerance_of(DType::bf16), what);

@@ -23,7 +23,6 @@ struct Shape {
   int64_t stride;  // of c
   bool accumulate;
   bool across;  // tiles are dealt along the columns first
-  int variant;
 };
 
 // The tiles of all experts in a fixed order, dealt to blocks in turn: down the rows first, so that
@@ -80,20 +79,10 @@ __device__ int blocks_of(const Shape& shape, int rows) {
   return (depth + kDepth - 1) / kDepth;
 }
 
-// What the tile will be added to, brought nearer while it is multiplied: else all blocks would wait
-// for the same memory at the same time.
-__device__ void prefetch_sums(const CUtensorMap* map_c, const Tiles<false>& tile, int k) {
-  constexpr int kEach = 2, kBoxes = kTileColumns / 32;  // 64 x 32 of f32, in two rows of boxes
-  for (int i = k * kEach; i < (k + 1) * kEach && i < 2 * kBoxes; ++i) {
-    prefetch_tile(map_c, tile.column + 32 * (i % kBoxes), tile.row + 64 * (i / kBoxes),
-                  tile.expert);
-  }
-}
-
 // One thread: fills the stages with the operands of this block's tiles.
 template <GroupedProduct kProduct>
 __device__ void feed(Stages& s, const CUtensorMap* map_a, const CUtensorMap* map_b,
-                     const CUtensorMap* map_c, const int32_t* offsets, const Shape& shape) {
+                     const int32_t* offsets, const Shape& shape) {
   constexpr bool kRagged = kProduct != GroupedProduct::weight_gradient;
   Tiles<kRagged> tile(offsets, shape);
   Position at;
@@ -101,9 +90,6 @@ __device__ void feed(Stages& s, const CUtensorMap* map_a, const CUtensorMap* map
     const int blocks = blocks_of<kProduct>(shape, tile.rows);
     for (int k = 0; k < blocks; ++k, at.advance()) {
       wait_barrier(&s.empty[at.stage], at.phase ^ 1);
-      if constexpr (!kRagged) {
-        if (shape.accumulate && (shape.variant & 1)) prefetch_sums(map_c, tile, k);
-      }
       uint64_t* full = &s.full[at.stage];
       expect_bytes(full, kBytesA + kBytesB);
       uint8_t* a = s.a[at.stage];
@@ -129,7 +115,7 @@ __device__ void feed(Stages& s, const CUtensorMap* map_a, const CUtensorMap* map
 }
 
 __device__ void store_f32(const float (&d)[128], const Outlet& out, const CUtensorMap* map, int row,
-                          int column, int expert, bool accumulate, int variant, uint64_t policy) {
+                          int column, int expert, bool accumulate) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
 #pragma unroll
   for (int part = 0; part < kTileColumns / 32; ++part) {
@@ -145,9 +131,7 @@ __device__ void store_f32(const float (&d)[128], const Outlet& out, const CUtens
           }
         },
         [&](uint8_t* box) {
-          if (accumulate && (variant & 2)) {
-            add_tile_passing(map, box, column + 32 * part, row, expert, policy);
-          } else if (accumulate) {
+          if (accumulate) {
             add_tile(map, box, column + 32 * part, row, expert);
           } else {
             store_tile(map, box, column + 32 * part, row, expert);
@@ -192,7 +176,6 @@ __device__ void multiply_tiles(Stages& s, const CUtensorMap* map_c, const int32_
     if (threadIdx.x % kWarpgroup == 0) arrive(&s.empty[stage]);
   };
   const Outlet out{s.c[warpgroup], warpgroup};
-  const uint64_t policy = kWeights ? evict_first_policy() : 0;
   Tiles<!kWeights> tile(offsets, shape);
   Position at;
   while (tile.advance()) {
@@ -238,8 +221,7 @@ __device__ void multiply_tiles(Stages& s, const CUtensorMap* map_c, const int32_
 #pragma unroll
         for (float& value : d) value = 0;
       }
-      store_f32(d, out, map_c, row, tile.column, tile.expert, shape.accumulate, shape.variant,
-                policy);
+      store_f32(d, out, map_c, row, tile.column, tile.expert, shape.accumulate);
     } else if (tile.rows - row >= 64) {
       store_bf16(d, out, map_c, tile.begin + row, tile.column);
     } else {
@@ -262,17 +244,12 @@ __global__ void __launch_bounds__(kRingThreads, 1)
   Stages& s = prepared_stages();
   if (threadIdx.x < kWarpgroup) {
     give_registers<40>();
-    if (threadIdx.x == 0) feed<kProduct>(s, &map_a, &map_b, &map_c, offsets, shape);
+    if (threadIdx.x == 0) feed<kProduct>(s, &map_a, &map_b, offsets, shape);
   } else {
     take_registers<232>();
     multiply_tiles<kProduct>(s, &map_c, offsets, shape, c);
   }
 #endif
-}
-
-int variant() {
-  const char* v = getenv("TEPHRA_WGRAD");
-  return v ? atoi(v) : 1;
 }
 
 template <GroupedProduct kProduct>
@@ -293,8 +270,7 @@ bool launch_grouped(Stream& stream, const GroupedGemm& g, int blocks) {
                     static_cast<int>(depth),
                     g.c_stride,
                     g.accumulate,
-                    weights && g.experts == 1,
-                    variant()};
+                    weights && g.experts == 1};
 
   static const cudaError_t sized = cudaFuncSetAttribute(
       grouped_kernel<kProduct>, cudaFuncAttributeMaxDynamicSharedMemorySize, kRingBytes);

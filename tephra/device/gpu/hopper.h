@@ -104,29 +104,6 @@ __device__ inline void add_tile(const CUtensorMap* map, const void* from, int x,
       : "memory");
 }
 
-// The same for a box that is not read again soon.
-__device__ inline void add_tile_passing(const CUtensorMap* map, const void* from, int x, int y,
-                                        int z, uint64_t policy) {
-  asm volatile(
-      "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group.L2::cache_hint "
-      "[%0, {%2, %3, %4}], [%1], %5;" ::"l"(map),
-      "r"(shared_address(from)), "r"(x), "r"(y), "r"(z), "l"(policy)
-      : "memory");
-}
-
-__device__ inline uint64_t evict_first_policy() {
-  uint64_t policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-
-// Brings a box to the L2 cache, where add_tile will want it.
-__device__ inline void prefetch_tile(const CUtensorMap* map, int x, int y, int z) {
-  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map),
-               "r"(x), "r"(y), "r"(z)
-               : "memory");
-}
-
 __device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
 // Until all but the last kPending groups of stores of this thread have read their shared memory.

@@ -35,8 +35,6 @@ inline constexpr Result kNotCompiledForDevice = hipErrorNoBinaryForGpu;
 // Whether a kernel can start before the one ahead of it has ended.
 inline bool can_start_early(int) { return false; }
 inline constexpr auto kMostShared = hipDeviceAttributeMaxSharedMemoryPerBlock;
-// Bytes of shared memory with which two blocks find room on a multiprocessor.
-inline constexpr int64_t kSharedOfTwo = 32 << 10;
 
 // Lanes that run together; a power of two.
 __device__ inline int wave_size() { return warpSize; }
@@ -72,7 +70,6 @@ inline constexpr const char* kBackend = "CUDA";
 inline constexpr bool kHasCudaLibraries = true;
 inline constexpr Result kNotCompiledForDevice = cudaErrorNoKernelImageForDevice;
 inline constexpr auto kMostShared = cudaDevAttrMaxSharedMemoryPerBlockOptin;
-inline constexpr int64_t kSharedOfTwo = 96 << 10;
 inline bool can_start_early(int device) {
   int major = 0;
   return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&

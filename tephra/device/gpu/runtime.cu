@@ -92,6 +92,31 @@ std::string op_name(const char* mangled) {
   return colon == std::string::npos ? name : name.substr(colon + 2);
 }
 
+// The device itself is gone or broken, whatever ran on it.
+bool is_lost(Result result) {
+#if defined(__HIP__)
+  return result == hipErrorNoDevice || result == hipErrorECCNotCorrectable;
+#else
+  return result == cudaErrorNoDevice || result == cudaErrorDevicesUnavailable ||
+         result == cudaErrorECCUncorrectable || result == cudaErrorNvlinkUncorrectable ||
+         result == cudaErrorSystemNotReady || result == cudaErrorHardwareStackError ||
+         result == cudaErrorContained || result == cudaErrorUnknown;
+#endif
+}
+
+// A kernel did what it must not; after it every call fails.
+bool is_kernel_fault(Result result) {
+#if !defined(__HIP__)
+  if (result == cudaErrorLaunchTimeout || result == cudaErrorMisalignedAddress ||
+      result == cudaErrorIllegalInstruction || result == cudaErrorInvalidAddressSpace ||
+      result == cudaErrorInvalidPc) {
+    return true;
+  }
+#endif
+  return result == TEPHRA_GPU_API(ErrorIllegalAddress) ||
+         result == TEPHRA_GPU_API(ErrorLaunchFailure);
+}
+
 }  // namespace
 
 void fail(Result result, const char* what) {
@@ -103,6 +128,17 @@ void fail(Result result, const char* what) {
     throw Error(Fault::device,
                 format("{}: {}: the kernels were not compiled for it", where, reason),
                 "build with -DTEPHRA_CUDA_ARCHITECTURES set to this GPU's");
+  }
+  if (is_lost(result)) {
+    throw Error(Fault::device, format("the GPU was lost while {}: {}", where, reason),
+                "nvidia-smi or rocm-smi and the system's log (dmesg) say why; checkpoints already "
+                "written are whole, and the same command goes on from the last");
+  }
+  if (is_kernel_fault(result)) {
+    throw Error(Fault::device,
+                format("a kernel failed on the GPU, found while {}: {}", where, reason),
+                "TEPHRA_GPU_SYNC=1 waits after each and names the one; checkpoints already written "
+                "are whole");
   }
   throw Error(Fault::device, format("{} failed on the GPU: {}", where, reason),
               "earlier kernels may be the cause: TEPHRA_GPU_SYNC=1 names the one; checkpoints "
