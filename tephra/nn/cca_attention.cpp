@@ -87,8 +87,8 @@ Tensor CcaAttention::convolved(const Tensor& z_NC, const LayerContext& context) 
 Tensor CcaAttention::queries_and_keys(const Tensor& z_NC, const LayerContext& context) const {
   const RopeForm rotary{config_.head_dim, config_.rotary_dim, config_.rope_theta};
   const CcaHeadsForm form{config_.query_heads, config_.kv_heads, config_.temperature, rotary};
-  if (config_.qk_mean && config_.conv_count == 2 && !context.state) {
-    const CcaConvs convs{conv0_weight_, conv0_bias_, conv1_weight_, conv1_bias_};
+  if (config_.qk_mean && config_.conv_count == 2 && !context.state && !conv1_weight_.is_packed()) {
+    const CcaConvs convs{conv0_weight_, conv0_bias_, conv1_weight_.tensor(), conv1_bias_};
     if (has_fused_cca_qk(z_NC, convs, form)) {
       return cca_qk(z_NC, convs, temp_, context.segments, form);
     }
