@@ -6,7 +6,8 @@
 
 The shapes are for a hidden size of 1024 (configs/100m-active.toml). The inner width of the experts is chosen so that
 each has as many active parameters as CCA, within a step of 16. Prints a table: cache per token and layer, parameters,
-held-out loss, tokens/s of the steps.
+held-out loss, tokens/s of the steps. Beware of the last column on a GPU: only widths that are multiples of 256 have fast
+grouped products, so a baseline may be slow because of its experts and not of its attention.
 """
 import argparse
 import json
