@@ -12,6 +12,7 @@
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 #include "tephra/cli/cold_files.h"
+#include "tephra/cli/model_device.h"
 #include "tephra/cli/random_model.h"
 #include "tephra/core/rng.h"
 #include "tephra/core/trace.h"
