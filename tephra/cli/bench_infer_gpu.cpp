@@ -32,6 +32,8 @@ NamedModel gpu_subject(const InferBench& o, Device device, InferResult& result) 
   return subject;
 }
 
+int64_t peak_memory() { return memory_use(Device::Kind::gpu)[kNumPurposes].peak_bytes; }
+
 constexpr int64_t kBenchBlock = 256;
 
 // Sequences of one length in blocks, some of them shuffled, so that pages do not adjoin.
@@ -123,7 +125,9 @@ InferResult bench_decode_on(const InferBench& o, Device device) {
     }
     gpu::synchronize(device);
   });
+  result.peak_bytes = peak_memory();
   result.ceiling = result.median_ceiling = gpu::measure_ceilings(device).read_bytes_per_second;
+  reset_memory_peaks();  // the ceiling's own gigabytes are not the model's
 
   const auto specs = subject.kind->parameters(subject.config, o.model);
   const auto routers = model.routers();
@@ -162,7 +166,7 @@ InferResult bench_decode_on(const InferBench& o, Device device) {
     for (int64_t i = 0; i < kProfiled; ++i) step->run_on(false);
     result.kernels = profiled(device, kProfiled);
   }
-  result.peak_bytes = memory_use(Device::Kind::gpu)[kNumPurposes].peak_bytes;
+  result.peak_bytes = std::max(result.peak_bytes, peak_memory());
   const auto steps = static_cast<double>(o.tokens);
   result.bytes = {sum.packed / steps, sum.other / steps,
                   cache_bytes(model, o.context + o.tokens / 2, o.batch)};
@@ -204,7 +208,7 @@ InferResult bench_prefill_on(const InferBench& o, Device device) {
     result.kernels = profiled(device, 1);
   }
   summarise(seconds, result);
-  result.peak_bytes = memory_use(Device::Kind::gpu)[kNumPurposes].peak_bytes;
+  result.peak_bytes = peak_memory();
   const ModelFigures figures = subject.kind->figures(subject.config, o.model, o.tokens);
   result.flops = figures.train_flops_per_token / 3 * static_cast<double>(o.tokens) -
                  head * static_cast<double>(o.tokens - 1);

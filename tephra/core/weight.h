@@ -45,8 +45,9 @@ PackedWeight pack_weight(const Tensor& value, PackedFormat format, bool search);
 void unpack_weight(const PackedWeight& weight, const Tensor& to);
 // Rows [first, first + to.rows()) of a weight with two axes; `first` begins a panel.
 void unpack_rows(const PackedWeight& weight, int64_t first, const Tensor& to);
-// Codes drawn evenly, with scales that give the weights this standard deviation: for measuring. A
-// value depends on the key and its place alone, on every device.
+// Codes drawn evenly, with scales of either sign (the codes of q4 have a mean, which would make all
+// tokens alike) that give the weights this standard deviation: for measuring. A value depends on
+// the key and its place alone, on every device.
 void draw_packed(const PackedWeight& weight, const RngKey& key, double std);
 
 class Weight {
@@ -116,7 +117,8 @@ constexpr DrawnUnit drawn_unit(const cpu::PackedLayout& layout, const RngKey& ke
   if (within < static_cast<uint64_t>(layout.scale_bytes())) {
     for (uint32_t i = 0; i < 8; ++i) {  // none beyond the matrix
       const auto row = row_of_panel + static_cast<int64_t>(within / 2 + i) % cpu::kPanelRows;
-      const uint32_t bits = row < layout.rows ? scale.bits : 0;
+      const uint32_t sign = drawn[i / 2] >> (i % 2 * 16) & 0x8000u;
+      const uint32_t bits = row < layout.rows ? scale.bits ^ sign : 0;
       u.at[i / 2] = i % 2 == 0 ? bits : u.at[i / 2] | bits << 16;
     }
   } else if (layout.format == PackedFormat::q8) {
