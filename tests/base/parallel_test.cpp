@@ -2,13 +2,16 @@
 #include "tephra/base/parallel.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
 #include <numeric>
+#include <span>
 #include <thread>
 #include <vector>
 
+#include "tephra/base/read_ahead.h"
 #include "tests/support/error_of.h"
 
 namespace tephra {
@@ -106,6 +109,26 @@ TEST_F(ParallelFor, TakesCallersFromSeveralThreads) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(total, 4 * 100 * 45);
+}
+
+// Idle workers ask for what was announced, but never read it.
+TEST_F(ParallelFor, AnnouncedMemoryMayBeGoneOrTooMuch) {
+  constexpr size_t kBytes = 1 << 20;
+  void* gone = mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(gone, MAP_FAILED);
+  munmap(gone, kBytes);
+  const std::vector<std::span<const std::byte>> ranges(
+      kMostAhead + 3, {static_cast<const std::byte*>(gone), kBytes});
+  for (const int threads : {1, 2, 3}) {
+    set_num_threads(threads);
+    std::atomic<int64_t> total = 0;
+    for (int round = 0; round < 100; ++round) {
+      read_ahead(std::span(ranges).first(static_cast<size_t>(round) % (ranges.size() + 1)));
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      parallel_for(10, 1, [&](int64_t i, int64_t) { total += i; });
+    }
+    EXPECT_EQ(total, 100 * 45);
+  }
 }
 
 TEST_F(ParallelFor, RefusesAnImpossibleNumberOfThreads) {
