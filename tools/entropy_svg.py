@@ -5,9 +5,9 @@
     tools/entropy_svg.py runs/tiny/metrics.jsonl > docs/figures/balancing.svg
     tools/entropy_svg.py runs/tiny/metrics.jsonl --check 300:0.97 1000:0.99
 
-The upper panel is every step as it was; the lower one is a mean over the last --window steps, near 1, with the
-bounds of --mark. With --check it prints, for each STEP:BOUND, the mean over the window that ends there, by layer, and exits with 1 where one is
-below the bound.
+The upper panel is every step as it was; the lower one is a mean over the last --window steps, near 1, with the bounds
+of --mark. With --check it prints, for each STEP:BOUND, the mean over the window that ends there, by layer, and exits
+with 1 where one is below the bound.
 """
 import argparse
 import json
