@@ -6,6 +6,8 @@
 #                                          that they need, as KIT.tar.xz
 #   bench/gpu/session.sh run KIT           there: unpacks KIT.tar.xz and runs everything, each part
 #                                          within a limit of its own
+#   bench/gpu/session.sh hunt KIT          there: looks for answers that depend on chance or on what else
+#                                          runs, each test many times and in every mode of the stream
 #
 # BUILD needs the targets tephra, infer_test and ops_test. Parts fail on their own: the rest still runs,
 # and the exit status says whether any did.
@@ -72,11 +74,37 @@ run() {
   exit $failed
 }
 
+# What only a race explains shows in some of the runs, and not where kernels wait for each other: with
+# TEPHRA_GPU_EARLY=0 none starts before the one ahead has ended, with TEPHRA_GPU_SYNC=1 there are no graphs,
+# either. What shows in every run depends on what else is in the batch.
+hunt() {
+  kit=$1
+  [ -d "$kit" ] || tar -C "$(dirname "$kit")" -xJf "$kit.tar.xz" || exit 1
+  export LD_LIBRARY_PATH="$kit/lib:${LD_LIBRARY_PATH:-}" NO_COLOR=1
+  bits='*GpuAttention.OfAQuery*'
+  steps='DecodeStepGpu.TheScheduler*:DecodeStepGpu.Prompts*:DecodeStepGpu.Neighbours*'
+  part 60 "$kit/bin/ops_test" --gtest_brief=1 --gtest_repeat=20 --gtest_filter="$bits"
+  for mode in TEPHRA_GPU_EARLY=1 TEPHRA_GPU_EARLY=0 TEPHRA_GPU_SYNC=1; do
+    part 120 env $mode "$kit/bin/infer_test" --gtest_brief=1 --gtest_repeat=200 --gtest_filter="$steps"
+  done
+  sanitizer=${SANITIZER:-compute-sanitizer}
+  if command -v "$sanitizer" >/dev/null; then
+    for tool in racecheck memcheck synccheck; do
+      part 300 "$sanitizer" --tool $tool --error-exitcode 1 "$kit/bin/infer_test" --gtest_brief=1 \
+        --gtest_filter='DecodeStepGpu.TheScheduler*'
+    done
+  else
+    echo "-- no compute-sanitizer here: races within a block were not looked for"
+  fi
+  exit $failed
+}
+
 case "${1:-}" in
   pack) pack "${2:?the build folder}" "${3:?the folder of the kit}" ;;
   run) run "${2:?the folder of the kit}" ;;
+  hunt) hunt "${2:?the folder of the kit}" ;;
   *)
-    sed -n '3,12s/^# \{0,1\}//p' "$0"
+    sed -n '3,14s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

@@ -11,6 +11,10 @@
 namespace tephra {
 namespace {
 
+// Keys that attention on a GPU takes at once. Those of a sequence begin at a multiple of it, so
+// that the same ones meet whatever else is in the pass.
+constexpr int64_t kKeyTile = 128;
+
 // The fixed state of one of `count` sequences.
 Tensor part_of(const Tensor& fixed, int64_t count, int64_t index) {
   const int64_t rows = fixed.rows() / count;
@@ -154,7 +158,8 @@ void PagedState::restore(int32_t block, int64_t slot) {
   }
 }
 
-// The rows of the ranges count through the blocks of one part, then of the next.
+// The rows of the ranges count through the blocks of one part, then of the next; on a GPU a block
+// that nobody sees there fills the last tile of keys.
 PagedState::Rows PagedState::lay_out(std::span<const Part> parts) const {
   std::vector<int64_t> counts, past;
   std::vector<int32_t> ids, write, first, last, pages;
@@ -167,6 +172,9 @@ PagedState::Rows PagedState::lay_out(std::span<const Part> parts) const {
     past.push_back(p.past);
     ids.insert(ids.end(), p.tokens.begin(), p.tokens.end());
     pages.insert(pages.end(), p.blocks.begin(), p.blocks.end());
+    while (device_.kind == Device::Kind::gpu && std::ssize(pages) * block_tokens_ % kKeyTile != 0) {
+      pages.push_back(p.blocks.back());
+    }
     for (int64_t position = p.past; position < p.past + count; ++position) {
       const int64_t block = p.blocks[static_cast<size_t>(position / block_tokens_)];
       write.push_back(static_cast<int32_t>(block * block_tokens_ + position % block_tokens_));

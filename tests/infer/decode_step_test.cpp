@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/infer/scheduler.h"
@@ -109,6 +110,46 @@ TEST_F(DecodeStepGpu, GoesOnByItself) {
       EXPECT_EQ(got, want) << "row " << r;
     }
     itself.step->run_on();
+  }
+}
+
+// The hidden states of a prompt that is read in pieces that end there, beside another prompt of
+// `beside` tokens; passes have 128 rows as the scheduler's do.
+std::vector<Tensor> read_prompt(Model& model, const std::vector<int64_t>& ends, int64_t beside) {
+  constexpr int64_t kRows = 128;
+  PagedState state(model, 12, kStepBlock, 2, kRows);
+  const std::vector<int32_t> prompt = step_tokens(ends.back(), 1), other = step_tokens(beside, 2);
+  const std::vector<int32_t> blocks{9, 3, 4, 7, 6}, other_blocks{0};  // an odd number of each
+  std::vector<Tensor> rows;
+  int64_t fed = 0;
+  for (const int64_t end : ends) {
+    std::vector<PagedState::Part> parts;
+    state.clear(1);
+    if (beside > 0) parts.push_back({1, other_blocks, 0, other});
+    parts.push_back(
+        {0, blocks, fed, std::span(prompt).subspan(size_t(fed), static_cast<size_t>(end - fed))});
+    const Tensor h = to_device(state.forward(parts, kRows), kCpu);
+    for (int64_t i = 0; i < end - fed; ++i) {
+      rows.push_back(h.slice_rows(beside + i, beside + i + 1));
+    }
+    fed = end;
+  }
+  return rows;
+}
+
+TEST_F(DecodeStepGpu, PromptsHaveTheSameBitsHoweverTheyAreCut) {
+  const auto model = step_model(step_config(), kFirstGpu);
+  const auto want = read_prompt(*model, {128, 256, 290}, 0);
+  const std::vector<int64_t> blocks{64, 128, 192, 256, 290}, some{64, 192, 290};
+  const std::vector<std::pair<std::vector<int64_t>, int64_t>> ways{
+      {blocks, 0}, {some, 0}, {blocks, 10}, {blocks, 64}};
+  for (const auto& [ends, beside] : ways) {
+    const auto got = read_prompt(*model, ends, beside);
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) {
+      ASSERT_TRUE(same_bits(got[i], want[i]))
+          << "token " << i << ", in " << ends.size() << " pieces beside " << beside;
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every op, every case of its spec, on the GPU against the CPU in f64. Skipped where there is none.
 #include <limits>
+#include <utility>
 
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/ops/attention.h"
@@ -317,6 +318,39 @@ TEST_P(GpuAttention, OfWideHeadsDoesNotReadWhatNobodySees) {
     }
     SCOPED_TRACE(a.name);
     expect_same_bits(want, run_with_gradients(test, in));
+  }
+}
+
+// Which keys meet in a tile must not follow from what the other queries of a pass see: a prompt is
+// read beside others, and in one piece or in several.
+TEST_P(GpuAttention, OfAQueryHasTheSameBitsBesideAnyOthers) {
+  const int64_t dim = GetParam();
+  constexpr int32_t kAhead = 30, kOwn = 40, kBehind = 50;
+  std::vector<int32_t> first, last;
+  for (int32_t i = 0; i < kAhead; ++i) first.push_back(0), last.push_back(10 + i);
+  for (int32_t i = 0; i < kOwn; ++i) first.push_back(421 + i), last.push_back(721 + i);
+  for (int32_t i = 0; i < kBehind; ++i) first.push_back(900), last.push_back(901 + i);
+  const OpCase test = wide_case({"a window", 4, 2, dim, ranges_of(first, last), 1000});
+  const Tensors in = make_inputs(test.inputs, DType::bf16, 3, kGpu);
+  const Tensors together = test.run(in);
+  // Beside nobody, beside itself, behind others only and before others only.
+  constexpr std::pair<int32_t, int32_t> kSome[] = {
+      {kAhead, kAhead + kOwn}, {kAhead + 7, kAhead + 8}, {0, kAhead + kOwn}, {kAhead, kAhead + 90}};
+  for (const auto& rows : kSome) {
+    const int32_t begin = rows.first, end = rows.second;
+    Tensors some = in;
+    some[0] = in[0].slice_rows(begin, end);
+    const auto cut = [&](const std::vector<int32_t>& of) {
+      const std::vector<int32_t> own(of.begin() + begin, of.begin() + end);
+      return to_device(from_values({end - begin}, own), kGpu);
+    };
+    some[3] = cut(first);
+    some[4] = cut(last);
+    const Tensors got = test.run(some);
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_TRUE(same_bits(got[i], together[i].slice_rows(begin, end)))
+          << "queries " << begin << " to " << end << ", output " << i;
+    }
   }
 }
 

@@ -41,7 +41,8 @@ struct RowSums {
       now = fmaxf(now, __shfl_xor_sync(~0u, now, 1));
       now = fmaxf(now, __shfl_xor_sync(~0u, now, 2));
       const float base = now == -INFINITY ? 0.0f : now * scale2;
-      keep[h] = exp2_fast(top[h] * scale2 - base);
+      // Exactly one where nothing larger came: a tile that the row does not see changes no bit.
+      keep[h] = top[h] == now ? 1.0f : exp2_fast(top[h] * scale2 - base);
       top[h] = now;
       float x = 0, y = 0;
 #pragma unroll

@@ -74,7 +74,10 @@ struct Ring {
 struct QueryUnit {
   int row;  // the first; negative: no more units
   int head;
-  int begin, end;              // keys that any query sees
+  // Where its tiles of keys begin: at a multiple of their size, so that a query's keys fall into
+  // the same tiles whatever the other queries of its tile see.
+  int begin;
+  int first, end;              // keys that any query sees
   int whole_begin, whole_end;  // keys that all see
   bool gaps;                   // perhaps some key in between is seen by none
 
@@ -84,11 +87,13 @@ struct QueryUnit {
     return key < whole_begin || key + keys > whole_end;
   }
   // Whether a tile has keys that no query sees: they may hold anything, even NaN.
-  __device__ bool unheard(int key, int keys) const { return gaps || key + keys > end; }
+  __device__ bool unheard(int key, int keys) const {
+    return gaps || key < first || key + keys > end;
+  }
 };
 
-// By a whole warp.
-__device__ inline QueryUnit find_unit(const Queries& q, int row, int head) {
+// For tiles of so many keys; by a whole warp.
+__device__ inline QueryUnit find_unit(const Queries& q, int row, int head, int keys) {
   int begin = INT32_MAX, end = 0, whole_begin = 0, whole_end = INT32_MAX;
   bool gaps = false;
   const int from = row + 4 * (threadIdx.x % 32);
@@ -103,9 +108,11 @@ __device__ inline QueryUnit find_unit(const Queries& q, int row, int head) {
     before_first = first, before_last = last;
   }
   begin = __reduce_min_sync(~0u, begin), end = __reduce_max_sync(~0u, end);
+  if (end == 0) begin = 0;
   return {row,
           head,
-          end > 0 ? begin : 0,
+          begin / keys * keys,
+          begin,
           end,
           __reduce_max_sync(~0u, whole_begin),
           __reduce_min_sync(~0u, whole_end),
@@ -113,10 +120,10 @@ __device__ inline QueryUnit find_unit(const Queries& q, int row, int head) {
 }
 
 // Units from the last tile of queries to the first: the causal ones with the most keys come first.
-__device__ inline QueryUnit next_query_unit(Dealer* dealer, const Queries& q) {
+__device__ inline QueryUnit next_query_unit(Dealer* dealer, const Queries& q, int keys) {
   const int tiles = (q.count + kFull - 1) / kFull, unit = deal(dealer);
   if (unit >= tiles * q.heads) return {.row = -1};
-  return find_unit(q, (tiles - 1 - unit / q.heads) * kFull, unit % q.heads);
+  return find_unit(q, (tiles - 1 - unit / q.heads) * kFull, unit % q.heads, keys);
 }
 
 template <int kHead>
@@ -166,7 +173,7 @@ __device__ void feed_units(Shared& s, Dealer* dealer, const CUtensorMap* k_map,
   };
   UnitBarriers& at = s.ring;
   for (uint32_t phase = 1;; phase ^= 1) {
-    const QueryUnit u = next_query_unit(dealer, queries);
+    const QueryUnit u = next_query_unit(dealer, queries, kKeys<kHead>);
     if (threadIdx.x == 0) {
       wait_barrier(&at.q_empty, phase);
       at.unit = u;
@@ -197,7 +204,7 @@ template <int kHead>
 __device__ void clear_unheard(uint8_t* tile, const Queries& q, const QueryUnit& u, int key,
                               int warpgroup) {
   const int row = static_cast<int>(threadIdx.x) % kGroup;
-  bool heard = key + row < u.end;
+  bool heard = key + row >= u.first && key + row < u.end;
   if (u.gaps && heard) {
     heard = false;
     for (int i = u.row; i < min(u.row + kFull, q.count); ++i) {
