@@ -176,7 +176,7 @@ constexpr int kStepTokens = 64, kWeightThreads = 256;
 constexpr int kWords = kDim / 2 + 4;  // of a row: four tokens of a quad meet different banks
 constexpr int kBiasRow = kStepTokens + 1;
 
-struct WeightStep {
+struct alignas(16) WeightStep {
   uint32_t dy[kStepTokens][kWords], u[kStepTokens + 2][kWords];
   int before[kStepTokens];  // the row of u at the token before
 
@@ -296,7 +296,7 @@ __device__ void write_part(const WeightSums& sums, float* part) {
 }
 
 __global__ void __launch_bounds__(kWeightThreads, 1) cca_conv_weight_stretch(CcaWeightArgs a) {
-  __shared__ alignas(16) WeightStep step;
+  __shared__ WeightStep step;
   const int head = static_cast<int>(blockIdx.x), unit = static_cast<int>(threadIdx.x) % kRowUnits;
   const int channel = head * kDim + unit * 8;
   const int own = static_cast<int>(threadIdx.x) / kRowUnits * WeightLoads::kEach;
