@@ -3,7 +3,11 @@
 // threads, nor order, nor a stop in the middle changes a byte.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <numeric>
+#include <thread>
 
 #include "tephra/base/json.h"
 #include "tephra/base/parallel.h"
@@ -11,6 +15,7 @@
 #include "tephra/data/corpus/corpus_files.h"
 #include "tephra/data/corpus/json_text.h"
 #include "tephra/data/corpus/line_windows.h"
+#include "tephra/data/corpus/side_by_side.h"
 #include "tephra/data/corpus/stage.h"
 #include "tephra/data/line_reader.h"
 #include "tests/support/compress.h"
@@ -45,6 +50,52 @@ TEST(CorpusFiles, AreNamedBySourceInAnyOrder) {
   EXPECT_EQ(error_of([&] { titles({(scratch / "web" / "notes.md").string()}); }).fault(),
             Fault::usage);
   EXPECT_EQ(error_of([&] { titles({"a/b=" + web}); }).fault(), Fault::usage);
+}
+
+using Indices = std::vector<size_t>;
+
+TEST(FileShares, LeaveOnlyLargeFilesToAllThreadsTogether) {
+  const Scratch scratch;
+  const auto shares = [&](const std::vector<size_t>& sizes, size_t threads) {
+    std::vector<CorpusFile> files;
+    Indices all(sizes.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+    for (const size_t i : all) {
+      const Path path = scratch / std::to_string(i);
+      write_file(path, std::string(sizes[i], 'x'));
+      files.push_back({"web", std::to_string(i), path});
+    }
+    return FileShares(files, all, threads);
+  };
+  EXPECT_EQ(shares({100, 100, 100, 100}, 2).apart, (Indices{0, 1, 2, 3}));
+  EXPECT_EQ(shares({100, 100, 100}, 2).apart.size(), 2u);
+  EXPECT_EQ(shares({10, 10, 900, 10, 10}, 2).together, (Indices{2}));
+  EXPECT_EQ(shares({900}, 2).together, (Indices{0}));
+  EXPECT_EQ(shares({900, 10}, 1).apart, (Indices{0, 1}));
+  EXPECT_TRUE(shares({}, 4).together.empty());
+  EXPECT_EQ(shares({0, 0}, 2).apart, (Indices{0, 1}));
+}
+
+TEST(SideBySide, TellsOfTheFirstFileThatFailsWhateverHappensFirst) {
+  const int before = num_threads();
+  set_num_threads(3);
+  const Indices files = {10, 11, 12, 13, 14, 15};
+  std::array<std::atomic<int>, 16> done{};
+  const Error error = error_of([&] {
+    side_by_side(files, 3, [&](size_t file, FunctionRef<void()> check_in) {
+      if (file == 12) throw Error(Fault::data, "the later one");
+      for (int i = 0; i < 20; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        check_in();
+      }
+      if (file == 11) throw Error(Fault::data, "the first one");
+      ++done[file];
+    });
+  });
+  set_num_threads(before);
+  EXPECT_STREQ(error.what(), "the first one");
+  EXPECT_EQ(done[10], 1);
+  for (const size_t file : {13, 14, 15}) EXPECT_EQ(done[file], 0) << file;
 }
 
 // The lines of all windows, with their rows; rows of long lines as "-ROW".
