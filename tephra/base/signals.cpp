@@ -2,10 +2,12 @@
 #include "tephra/base/signals.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "tephra/base/error.h"
@@ -13,9 +15,18 @@
 namespace tephra {
 namespace {
 
-std::atomic<int> signals_seen{0};
+// Supervisors may send what they ask to the process and to its group.
+constexpr int64_t kSameRequest = 100'000'000;  // nanoseconds
+
+std::atomic<int64_t> asked_at{0};   // nanoseconds; 0: not asked to stop
 std::atomic<bool> must_end{false};  // SIGTERM came
-static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may touch it");
+static_assert(std::atomic<int64_t>::is_always_lock_free, "a signal handler may touch it");
+
+int64_t nanoseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
 
 // A stack for this thread's handlers, unless somebody (a sanitizer) gave it one already.
 class SignalStack {
@@ -46,7 +57,10 @@ class SignalStack {
 
 void on_signal(int signal) {
   if (signal == SIGTERM) must_end = true;
-  if (signals_seen.fetch_add(1) > 0) ::_exit(exit_code(Fault::interrupted));
+  int64_t first = 0;
+  const int64_t now = nanoseconds();
+  if (asked_at.compare_exchange_strong(first, now)) return;
+  if (now - first > kSameRequest) ::_exit(exit_code(Fault::interrupted));
 }
 
 }  // namespace
@@ -62,12 +76,9 @@ void install_signal_handlers() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-bool interrupted() { return signals_seen.load(std::memory_order_relaxed) > 0; }
+bool interrupted() { return asked_at.load(std::memory_order_relaxed) > 0; }
 
-bool take_interrupt() {
-  int seen = 1;
-  return !must_end && signals_seen.compare_exchange_strong(seen, 0);
-}
+bool take_interrupt() { return !must_end && asked_at.exchange(0) > 0; }
 
 void stop_if_interrupted() {
   if (interrupted()) throw Error(Fault::interrupted, "interrupted");

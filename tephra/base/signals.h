@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C and SIGTERM ask the program to stop at its next safe point; the second one ends it at
-// once.
+// Ctrl-C and SIGTERM ask the program to stop at its next safe point; the second one, a tenth
+// of a second later or more, ends it at once.
 #pragma once
 
 namespace tephra {

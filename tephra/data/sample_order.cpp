@@ -98,9 +98,12 @@ MixtureCycle::MixtureCycle(const std::vector<double>& weights) : shares_(shares_
 }
 
 int64_t MixtureCycle::count(int source, int64_t n) const {
-  const auto end = order_.begin() + n % kCycle;
-  return n / kCycle * shares_[static_cast<size_t>(source)] +
-         std::count(order_.begin(), end, static_cast<uint16_t>(source));
+  // Its next sample knows how many came before.
+  const auto next =
+      std::find(order_.begin() + n % kCycle, order_.end(), static_cast<uint16_t>(source));
+  const int64_t share = shares_[static_cast<size_t>(source)];
+  return n / kCycle * share +
+         (next == order_.end() ? share : ranks_[static_cast<size_t>(next - order_.begin())]);
 }
 
 SampleOrder::SampleOrder(std::vector<DataPhase> phases, std::vector<SkippedSamples> skipped)
@@ -119,6 +122,17 @@ int SampleOrder::index_of(const std::string& source) {
   return static_cast<int>(std::find(sources_.begin(), sources_.end(), source) - sources_.begin());
 }
 
+// The last part, now that it is known where in the stream the next one begins.
+void SampleOrder::end_part(int64_t first_stream) {
+  const Part& part = parts_.back();
+  const int64_t context = phases_[parts_.size() - 1].context;
+  for (size_t i = 0; i < part.sources.size(); ++i) {
+    read_[{context, part.sources[i]}] +=
+        part.cycle->count(static_cast<int>(i), first_stream - part.first_stream);
+  }
+}
+
+// A batch ramp has a part for every batch size, thousands of them.
 void SampleOrder::add_part(const DataPhase& phase) {
   std::vector<double> weights;
   std::vector<int> sources;
@@ -135,20 +149,13 @@ void SampleOrder::add_part(const DataPhase& phase) {
   // Right after the last sample of the phase before: samples skipped at the start count as this
   // phase's own.
   const int64_t first_stream = parts_.empty() ? 0 : in_stream(first_ordinal - 1) + 1;
-  std::vector<int64_t> bases(sources.size(), 0);
-  for (size_t p = 0; p < parts_.size(); ++p) {
-    if (phases_[p].context != phase.context) continue;
-    const int64_t end = p + 1 < parts_.size() ? parts_[p + 1].first_stream : first_stream;
-    for (size_t i = 0; i < sources.size(); ++i) {
-      const auto& others = parts_[p].sources;
-      const auto same = std::find(others.begin(), others.end(), sources[i]);
-      if (same == others.end()) continue;
-      const auto other = static_cast<int>(same - others.begin());
-      bases[i] += parts_[p].cycle.count(other, end - parts_[p].first_stream);
-    }
-  }
-  parts_.push_back({MixtureCycle(weights), std::move(sources), std::move(bases), first_step,
-                    first_ordinal, first_stream});
+  if (!parts_.empty()) end_part(first_stream);
+  std::vector<int64_t> bases;
+  for (const int source : sources) bases.push_back(read_[{phase.context, source}]);
+  const bool as_before = !parts_.empty() && parts_.back().weights == weights;
+  auto cycle = as_before ? parts_.back().cycle : std::make_shared<const MixtureCycle>(weights);
+  parts_.push_back({std::move(cycle), std::move(weights), std::move(sources), std::move(bases),
+                    first_step, first_ordinal, first_stream});
 }
 
 int64_t SampleOrder::steps() const { return parts_.back().first_step + phases_.back().steps; }
@@ -156,8 +163,9 @@ int64_t SampleOrder::steps() const { return parts_.back().first_step + phases_.b
 const SampleOrder::Part& SampleOrder::part_at(int64_t step) const {
   require(step >= 0 && step < steps(), "step {}: the data's phases end after step {}", step,
           steps() - 1);
-  const auto after = std::find_if(parts_.begin(), parts_.end(),
-                                  [&](const Part& part) { return part.first_step > step; });
+  const auto after =
+      std::upper_bound(parts_.begin(), parts_.end(), step,
+                       [](int64_t s, const Part& part) { return s < part.first_step; });
   return *(after - 1);
 }
 
@@ -185,8 +193,8 @@ SampleOrder::Place SampleOrder::place(int64_t step, int64_t index) const {
   const DataPhase& phase = phase_at(step);
   TEPHRA_ASSERT(index >= 0 && index < phase.batch, "a sample lies within its step");
   const int64_t n = stream_index(step, index) - part.first_stream;
-  const auto which = static_cast<size_t>(part.cycle.source(n));
-  return {part.sources[which], part.bases[which] + part.cycle.rank(n), phase.context};
+  const auto which = static_cast<size_t>(part.cycle->source(n));
+  return {part.sources[which], part.bases[which] + part.cycle->rank(n), phase.context};
 }
 
 }  // namespace tephra

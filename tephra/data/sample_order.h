@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -79,7 +81,8 @@ class SampleOrder {
 
  private:
   struct Part {
-    MixtureCycle cycle;
+    std::shared_ptr<const MixtureCycle> cycle;  // the part before it has the same where weights are
+    std::vector<double> weights;
     std::vector<int> sources;    // of the cycle's, in sources_
     std::vector<int64_t> bases;  // samples each had read before, in this context
     int64_t first_step;
@@ -89,12 +92,14 @@ class SampleOrder {
   const Part& part_at(int64_t step) const;
   int64_t in_stream(int64_t ordinal) const;
   void add_part(const DataPhase& phase);
+  void end_part(int64_t first_stream);
   int index_of(const std::string& source);
 
   std::vector<DataPhase> phases_;
   std::vector<SkippedSamples> skipped_;
   std::vector<std::string> sources_;
   std::vector<Part> parts_;
+  std::map<std::pair<int64_t, int>, int64_t> read_;  // of parts that ended, by context and source
 };
 
 }  // namespace tephra

@@ -20,7 +20,7 @@ std::optional<int64_t> step_of(std::string_view line, const std::string& where) 
 
 // The bytes up to the end of the last line that is not later than `last_step`. Looks from the end,
 // because a run loses few lines of many.
-int64_t bytes_to_keep(const Path& path, int64_t last_step) {
+int64_t bytes_to_keep(const Path& path, int64_t last_step, int64_t every) {
   if (last_step < 0 || !std::filesystem::exists(path)) return 0;
   const auto file = MappedFile::open(path);
   const std::string_view all(reinterpret_cast<const char*>(file->bytes().data()),
@@ -32,7 +32,7 @@ int64_t bytes_to_keep(const Path& path, int64_t last_step) {
     const size_t begin = before == std::string_view::npos ? 0 : before + 1;
     const auto step = step_of(all.substr(begin, end - 1 - begin), path.string());
     if (step && *step <= last_step) {
-      if (*step < last_step) {
+      if (last_step - *step >= every) {
         log_warning("{}: has no line for the steps {} to {}", path.string(), *step + 1, last_step);
       }
       return static_cast<int64_t>(end);
@@ -44,8 +44,8 @@ int64_t bytes_to_keep(const Path& path, int64_t last_step) {
 
 }  // namespace
 
-MetricsLog::MetricsLog(const Path& run_dir, int64_t last_step)
-    : file_(run_dir / kMetricsName, bytes_to_keep(run_dir / kMetricsName, last_step)),
+MetricsLog::MetricsLog(const Path& run_dir, int64_t last_step, int64_t every)
+    : file_(run_dir / kMetricsName, bytes_to_keep(run_dir / kMetricsName, last_step, every)),
       last_step_(last_step) {}
 
 void MetricsLog::append(const Json& row) {

@@ -18,8 +18,9 @@ inline constexpr const char* kMetricsName = "metrics.jsonl";
 class MetricsLog {
  public:
   // Opens RUN/metrics.jsonl and drops every line after that of `last_step` (all lines for -1): a
-  // resumed run writes them again. A last line that was cut by a crash is dropped, too.
-  MetricsLog(const Path& run_dir, int64_t last_step);
+  // resumed run writes them again. A last line that was cut by a crash is dropped, too. Warns when
+  // lines are missing, of which there is one every `every` steps.
+  MetricsLog(const Path& run_dir, int64_t last_step, int64_t every = 1);
 
   // One line; it must have an integer "step" beyond the last line's. A line that cannot be written
   // now (a full disk) is kept, warned about, and written before the next one.

@@ -138,8 +138,7 @@ MemoryPlan plan_memory(const RunConfig& config, const Json& model_config, const 
                        Device device) {
   const ModelKind& kind = model_kind(model_config, kWhere);
   const std::vector<ParameterSpec> specs = kind.parameters(model_config, kWhere);
-  const auto matrices = config.optimizer.matrices == "muon" ? UpdateRule::muon : UpdateRule::adamw;
-  const std::vector<ParameterRule> rules = assign_rules(specs, {.matrices = matrices});
+  const std::vector<ParameterRule> rules = optimizer_rules(specs, config.optimizer);
   const int64_t wide = 4, narrow = config.model.dtype == "bf16" ? 2 : 4;
   MemoryPlan plan;
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -157,7 +156,8 @@ MemoryPlan plan_memory(const RunConfig& config, const Json& model_config, const 
   const int64_t tokens = most_tokens(config, phases);
   const int64_t copy = plan.weights + plan.optimizer;  // that a checkpoint is written from
   plan.activations = activation_bytes(config, model_config, tokens, device);
-  const bool muon = matrices == UpdateRule::muon;
+  const bool muon = std::any_of(rules.begin(), rules.end(),
+                                [](const ParameterRule& r) { return r.rule == UpdateRule::muon; });
   if (device.kind == Device::Kind::gpu) {
     plan.host = copy;
     plan.workspace =
@@ -184,9 +184,7 @@ std::string plan_text(const RunConfig& config, const Json& model_config, const P
   out += format("work: {:.3f} GFLOP a token, {:.3g} FLOP in all\n\n",
                 figures.train_flops_per_token / 1e9,
                 figures.train_flops_per_token * static_cast<double>(phases.tokens()));
-  out += rules_table(specs, assign_rules(specs, {.matrices = config.optimizer.matrices == "muon"
-                                                                 ? UpdateRule::muon
-                                                                 : UpdateRule::adamw}));
+  out += rules_table(specs, optimizer_rules(specs, config.optimizer));
   out += "\n" + phases.table() + "\n";
   return out + memory_text(plan, device);
 }

@@ -41,6 +41,20 @@ std::string joined(const std::vector<std::string>& keys) {
   return out;
 }
 
+// Adds "a.b" for every key that both have with different values.
+void differences(const Json& a, const Json& b, const std::string& prefix,
+                 std::vector<std::string>& keys) {
+  for (const auto& [key, value] : a.object()) {
+    const Json* other = b.find(key);
+    if (other == nullptr) continue;
+    if (value.is_object() && other->is_object()) {
+      differences(value, *other, prefix + key + ".", keys);
+    } else if (value.dump() != other->dump()) {
+      keys.push_back(prefix + key);
+    }
+  }
+}
+
 constexpr const char* kChatTemplateName = "chat_template.jinja";
 
 Path folder_of_tokenizer(const Path& tokenizer) {
@@ -97,6 +111,19 @@ void check_same_run(const std::string& saved, const std::string& config, const P
     log_warning("the config has changed since {}: {}; the run goes on with the new values",
                 where.filename().string(), joined(warned));
   }
+}
+
+void check_same_model(const Json& saved, const Json& model_config, bool phases_set_rope_theta,
+                      const Path& where) {
+  std::vector<std::string> keys;
+  differences(saved, model_config, "", keys);
+  std::erase_if(keys, [&](const std::string& key) {
+    return key.ends_with("_token_id") || (phases_set_rope_theta && key.ends_with(".rope_theta"));
+  });
+  if (keys.empty()) return;
+  throw Error(Fault::usage,
+              format("{} is of a model with other values of: {}", where.string(), joined(keys)),
+              "give the --init-from that the run began with, or another --out");
 }
 
 Path tokenizer_folder(const DataSettings& settings, const Path& scratch) {

@@ -21,6 +21,13 @@ std::vector<std::string> changed_keys(const std::string& before, const std::stri
 // is a Fault::usage; other changes are warned about. `where` is the checkpoint.
 void check_same_run(const std::string& saved, const std::string& config, const Path& where);
 
+// The model of a checkpoint against that of the run that wants to go on from it: with --init-from
+// the run's config does not say what the model is. Fault::usage when a key that both have differs,
+// but for the ids of tokens, which are the tokenizer's, and `rope_theta` where phases set their
+// own.
+void check_same_model(const Json& saved, const Json& model_config, bool phases_set_rope_theta,
+                      const Path& where);
+
 // Where the tokenizer and its chat template are read before the run folder is written: a folder
 // that has both where it lies; else they are put together in `scratch`.
 Path tokenizer_folder(const DataSettings& settings, const Path& scratch);

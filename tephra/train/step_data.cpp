@@ -72,6 +72,10 @@ StepData::StepData(const RunConfig& config, const Phases& phases, TextParts text
       return std::none_of(held_out_sources_.begin(), held_out_sources_.end(),
                           [&](const auto& s) { return s->name() == w.source; });
     });
+    // A context that the held-out data cannot fill is said now, not when it is first looked at.
+    if (config.validation.samples > 0 && !held_out.mixture.empty()) {
+      const Loader checked(SampleOrder({held_out}), held_out_sources_);
+    }
     held_out_.push_back(held_out);
   }
   start({});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/train/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tephra/base/clock.h"
@@ -8,6 +9,7 @@
 #include "tephra/base/log.h"
 #include "tephra/base/signals.h"
 #include "tephra/device/memory.h"
+#include "tephra/train/checkpoint_export.h"
 #include "tephra/train/run_folder.h"
 
 namespace tephra {
@@ -210,6 +212,12 @@ int64_t Trainer::resume_from(const Path& path) {
 int64_t Trainer::go_on_after(const Checkpoint& checkpoint) {
   const Fields saved(checkpoint.state(), (checkpoint.folder() / kManifestName).string());
   check_same_run(saved.string("config"), config_text_, checkpoint.folder());
+  if (const Json* model = saved.json().find(kModelConfigKey); model && model->is_object()) {
+    const auto& all = parts_.config.phases;
+    const bool own_theta = std::any_of(
+        all.begin(), all.end(), [](const PhaseSettings& p) { return p.rope_theta.has_value(); });
+    check_same_model(*model, parts_.model_config, own_theta, checkpoint.folder());
+  }
   check_same_data(saved, data_identities_, checkpoint.folder());
   state().load(checkpoint);
   const Json* pending = checkpoint.state().find(kPendingKey);
@@ -242,7 +250,7 @@ void Trainer::enter_phase(int64_t phase) {
 // Lines after `last_step` are another life's: dropped here, superseded in TensorBoard.
 void Trainer::open_logs(int64_t last_step) {
   metrics_ = nullptr;  // what it still holds is written before the file is cut
-  metrics_ = std::make_unique<MetricsLog>(parts_.run_dir, last_step);
+  metrics_ = std::make_unique<MetricsLog>(parts_.run_dir, last_step, parts_.config.log.every_steps);
   if (!parts_.config.log.tensorboard) return;
   events_ = std::make_unique<EventFile>(parts_.run_dir / "tensorboard", last_step + 1);
 }

@@ -193,10 +193,31 @@ TEST(Signals, TheSecondEndsAtOnce) {
   EXPECT_EQ(exit_code_of_child([] {
               install_signal_handlers();
               ::raise(SIGINT);
+              std::this_thread::sleep_for(std::chrono::milliseconds(150));
               ::raise(SIGINT);
               return 1;
             }),
             130);
+}
+
+// As supervisors send it, to the process and to its group.
+TEST(Signals, OneRequestMayComeMoreThanOnce) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer knows no fork of a process with several threads";
+#endif
+  for (const int signal : {SIGINT, SIGTERM}) {
+    EXPECT_EQ(exit_code_of_child([&] {
+                install_signal_handlers();
+                for (int i = 0; i < 3; ++i) ::raise(signal);
+                if (!interrupted()) return 1;
+                // One that was forgotten is no first one.
+                if (take_interrupt() != (signal == SIGINT)) return 2;
+                std::this_thread::sleep_for(std::chrono::milliseconds(150));
+                if (signal == SIGINT) ::raise(signal);
+                return interrupted() ? 0 : 3;
+              }),
+              0);
+  }
 }
 
 TEST(Signals, ABlockedReadReturns) {

@@ -171,6 +171,25 @@ TEST(SampleOrder, ContinuesASourceWhereThePhaseBeforeEnded) {
   }
 }
 
+// As ZAYA1-8B's: each of 40,000 parts with a cycle of its own would take 16 GB.
+TEST(SampleOrder, TakesALongBatchRampInItsStride) {
+  std::vector<DataPhase> ramp;
+  for (int64_t batch = 1; batch <= 40'000; ++batch) {
+    ramp.push_back({.steps = 1, .batch = batch, .context = 8, .mixture = {{"a", 2}, {"b", 1}}});
+  }
+  const SampleOrder order(ramp);
+  std::map<int, int64_t> next;
+  for (int64_t step = 0; step < 300; ++step) {
+    for (int64_t i = 0; i < order.phase_at(step).batch; ++i) {
+      const auto place = order.place(step, i);
+      ASSERT_EQ(place.position, next[place.source]++) << step << " " << i;
+    }
+  }
+  const auto last = order.place(39'999, 39'999);
+  EXPECT_NEAR(static_cast<double>(last.position),
+              20'000.0 * 40'001 * (last.source == 0 ? 2 : 1) / 3, 40'000 * 2);
+}
+
 TEST(SampleOrder, SaysWhatIsWrong) {
   const auto with = [](auto change) {
     std::vector<DataPhase> all = phases();

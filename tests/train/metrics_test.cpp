@@ -80,6 +80,16 @@ TEST(Metrics, SayWhichLinesAreMissing) {
   EXPECT_NE(heard.text.find("has no line for the steps 5 to 7"), std::string::npos) << heard.text;
 }
 
+TEST(Metrics, OfEverySoManyStepsLackNone) {
+  const Scratch run;
+  write_file(run / "metrics.jsonl", row(5).dump() + "\n" + row(10).dump() + "\n");
+  Heard heard;
+  { const MetricsLog log(run.path(), 14, 5); }
+  EXPECT_EQ(heard.text, "");
+  const MetricsLog log(run.path(), 15, 5);
+  EXPECT_NE(heard.text.find("has no line for the steps 11 to 15"), std::string::npos) << heard.text;
+}
+
 TEST(Metrics, WaitOutAFullDisk) {
   const Scratch run;
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
