@@ -19,7 +19,8 @@ StageRun write_corpus_text(std::span<const CorpusFile> files, const std::string&
                            StageSettings settings) {
   settings.what = "texts";
   settings.inner = true;
-  settings.streams = {{kTexts, kTextEnding, StreamCoding::plain}, {kTextRecords, kTextEnding, StreamCoding::plain}};
+  settings.streams = {{kTexts, kTextEnding, StreamCoding::plain},
+                      {kTextRecords, kTextEnding, StreamCoding::plain}};
   return run_stage(files, settings, [&](const CorpusPiece& piece, PieceResult& result) {
     each_document(piece, text_field, result, [&](const Document& document) {
       require_data(document.row <= UINT32_MAX && document.text.size() < UINT32_MAX,

@@ -53,7 +53,8 @@ StageRun write_hashes(std::span<const CorpusFile> files, const LineDedupOptions&
   stage.what = "hash";
   stage.inner = true;
   stage.out = stage.out / kLinesFolder;
-  stage.streams = {{kHashes, kLinesEnding, StreamCoding::plain}, {kCounts, kLinesEnding, StreamCoding::plain}};
+  stage.streams = {{kHashes, kLinesEnding, StreamCoding::plain},
+                   {kCounts, kLinesEnding, StreamCoding::plain}};
   stage.settings =
       format("lines {} {} {}", options.text_field, options.paragraphs, options.least_chars);
   return run_stage(files, stage, [&](const CorpusPiece& piece, PieceResult& result) {

@@ -84,7 +84,8 @@ StageJob signature_job(const SignaturePreset& preset, const SignatureFields& fie
                        StageSettings settings) {
   settings.what = "signatures";
   settings.inner = true;
-  settings.streams = {{kRecords, kSignatureEnding, StreamCoding::plain}, {kBands, kSignatureEnding, StreamCoding::plain}};
+  settings.streams = {{kRecords, kSignatureEnding, StreamCoding::plain},
+                      {kBands, kSignatureEnding, StreamCoding::plain}};
   settings.settings = format("signatures {} {}x{} {} {}", preset.name, preset.bands, preset.rows,
                              fields.text, fields.score);
   if (fields.sketches) {
