@@ -301,7 +301,9 @@ TrainSummary Trainer::run() {
     ++summary_.steps;
     log_step(info, result);
     const bool stop = interrupted();
-    if (!dry && (stop || due(parts_.config.checkpoints.every_steps, step_))) {
+    // A bad step left the model as it was, perhaps broken: no good checkpoint makes room for it.
+    const bool worth = result.bad.empty() || step_ == phases_.steps();
+    if (!dry && (stop || (worth && due(parts_.config.checkpoints.every_steps, step_)))) {
       save(step_, !stop);
     }
     if (dry) stop_if_interrupted();

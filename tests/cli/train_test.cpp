@@ -101,6 +101,16 @@ TEST_F(Train, RollsBackPastBadDataAndSaysWhenThatDoesNotHelp) {
   EXPECT_NE(ran.err.find("guard.most_skips"), std::string::npos) << ran.err;
 }
 
+// The second phase breaks the model in its first step, the 21st; all that follow are bad.
+TEST_F(Train, NoGoodCheckpointMakesRoomWhileStepsAreBad) {
+  const Ran ran =
+      kTephra(arguments("run", {"--set", "phases.1.lr=1e30", "--set", "guard.action=skip", "--set",
+                                "guard.most_skips=5", "--set", "checkpoints.every_steps=2", "--set",
+                                "checkpoints.keep_last=2"}));
+  EXPECT_EQ(ran.code, 3) << ran.err;
+  EXPECT_TRUE(std::filesystem::exists(run_dir("run") / "checkpoints" / "step-20")) << ran.err;
+}
+
 // The rate of the second phase makes its second step bad, whatever its data; ten steps after the
 // checkpoint, when a window of 8 has forgotten the time before.
 TEST_F(Train, DoesNotRollBackForEver) {
