@@ -2,15 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tree of tephra rsa in headless Chromium. Arguments: the tephra binary, the source folder, and a
 folder for screenshots if they are wanted."""
-import functools
-import http.server
 import json
 import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
-import threading
 import unittest
 
 TEPHRA, SOURCE = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
@@ -18,25 +14,19 @@ SHOTS = pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else None
 del sys.argv[1:]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(SOURCE / "tests/support"))
-import browser as chromium  # noqa: E402  (beside this file's folder)
+import browser  # noqa: E402  (beside this file's folder)
+import static_page  # noqa: E402
 
-if not chromium.find():
-    print("skipped: there is no chromium")
-    sys.exit(77)
+browser.require()
 
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"> How many?"
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
+class Tree(static_page.StaticPageTest):
+    page, shots = "tree.html", SHOTS
 
-
-class Tree(unittest.TestCase):
     @classmethod
-    def setUpClass(cls):
-        cls.scratch = tempfile.TemporaryDirectory()
-        folder = pathlib.Path(cls.scratch.name)
+    def write(cls, folder):
         model = folder / "letters"
         subprocess.run([TEPHRA, "checkpoint", "random", "--quiet", "--config",
                         SOURCE / "tests/eval/config.json", "--out", model], check=True, timeout=60)
@@ -47,27 +37,7 @@ class Tree(unittest.TestCase):
                         "--n", "16", "--beta", "48", "--tau", "24", "--kv-memory", "64MiB", "--out",
                         folder / "out"], check=True, timeout=120, stdout=subprocess.DEVNULL)
         cls.tree = json.loads((folder / "out/tree.json").read_text())
-        handler = functools.partial(Quiet, directory=str(folder / "out"))
-        cls.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=cls.server.serve_forever, daemon=True).start()
-        cls.browser = chromium.Browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-        cls.server.shutdown()
-        cls.server.server_close()
-        cls.scratch.cleanup()
-
-    def open(self, width, height, **how):
-        self.browser.screen(width, height, **how)
-        self.browser.complaints.clear()
-        self.browser.open(f"http://127.0.0.1:{self.server.server_port}/tree.html")
-
-    def shoot(self, name):
-        if SHOTS:
-            SHOTS.mkdir(parents=True, exist_ok=True)
-            self.browser.shoot(SHOTS / f"{name}.png")
+        return folder / "out"
 
     def test_shows_every_trace_and_its_kin(self):
         self.open(1100, 900)

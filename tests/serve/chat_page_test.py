@@ -23,9 +23,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(SOURCE / "tests/support"))
 import browser as chromium  # noqa: E402  (beside this file's folder)
 
-if not chromium.find():
-    print("skipped: there is no chromium")
-    sys.exit(77)
+chromium.require()
 
 ANSWER = """Here is **what** to do, with `code` and *care*:
 

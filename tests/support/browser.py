@@ -7,6 +7,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -18,6 +19,13 @@ KEYS = {"Enter": 13, "Escape": 27, "ArrowUp": 38}
 
 def find():
     return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def require():
+    """Ends the test as skipped where there is no browser."""
+    if not find():
+        print("skipped: there is no chromium")
+        sys.exit(77)
 
 
 class Browser:

@@ -2,15 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of tephra report in headless Chromium. Arguments: the tephra binary, the source folder, and a
 folder for screenshots if they are wanted."""
-import functools
-import http.server
 import json
 import math
 import pathlib
 import subprocess
 import sys
-import tempfile
-import threading
 import unittest
 
 TEPHRA, SOURCE = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
@@ -18,11 +14,10 @@ SHOTS = pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else None
 del sys.argv[1:]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(SOURCE / "tests/support"))
-import browser as chromium  # noqa: E402  (beside this file's folder)
+import browser  # noqa: E402  (beside this file's folder)
+import static_page  # noqa: E402
 
-if not chromium.find():
-    print("skipped: there is no chromium")
-    sys.exit(77)
+browser.require()
 
 STEPS, LAYERS, EXPERTS = 900, 6, 8
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\">"
@@ -55,40 +50,15 @@ def line(step):
     return json.dumps(row) + "\n"
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
+class Report(static_page.StaticPageTest):
+    page, shots = "report.html", SHOTS
 
-
-class Report(unittest.TestCase):
     @classmethod
-    def setUpClass(cls):
-        cls.scratch = tempfile.TemporaryDirectory()
-        folder = pathlib.Path(cls.scratch.name)
+    def write(cls, folder):
         (folder / "metrics.jsonl").write_text("".join(map(line, range(1, STEPS + 1))))
         subprocess.run([TEPHRA, "report", "--quiet", folder], check=True, timeout=60,
                        stdout=subprocess.DEVNULL)
-        handler = functools.partial(Quiet, directory=str(folder))
-        cls.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=cls.server.serve_forever, daemon=True).start()
-        cls.browser = chromium.Browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-        cls.server.shutdown()
-        cls.server.server_close()
-        cls.scratch.cleanup()
-
-    def open(self, width, height, **how):
-        self.browser.screen(width, height, **how)
-        self.browser.complaints.clear()
-        self.browser.open(f"http://127.0.0.1:{self.server.server_port}/report.html")
-
-    def shoot(self, name):
-        if SHOTS:
-            SHOTS.mkdir(parents=True, exist_ok=True)
-            self.browser.shoot(SHOTS / f"{name}.png")
+        return folder
 
     def plots(self):
         """Those that a run always has; numbers without a plot of their own follow."""
