@@ -149,6 +149,22 @@ TEST_P(GpuSuite, SkipsTheGradientsNobodyWants) {
   }
 }
 
+// x and a weight in bf16 on the GPU: values and gradients beside the CPU's, the same bits twice,
+// and the weight's gradient added to what is there.
+void expect_weights_as_on_the_cpu(const OpCase& test, const std::string& what) {
+  const Tensors in = make_inputs(test.inputs, DType::bf16, 3, kGpu);
+  const Result got = run_with_gradients(test, in);
+  const Result want = run_with_gradients(test, widened(in));
+  expect_close(got.outputs[0], want.outputs[0], tolerance_of(DType::bf16), what);
+  expect_close(got.gradients[0], want.gradients[0], 4 * tolerance_of(DType::bf16), what);
+  expect_close(got.gradients[1], want.gradients[1], 4 * tolerance_of(DType::bf16), what);
+  expect_same_bits(got, run_with_gradients(test, in));
+  const Result twice = run_with_gradients(test, in, /*clear=*/false);
+  const Tensor doubled = to_device(clone(got.gradients[1]), kCpu);
+  add_into(doubled, doubled);
+  expect_close(twice.gradients[1], doubled, 1e-5, what + ", accumulated");
+}
+
 // The specs' matrices are small and odd; these are of the size that the fast path takes: experts
 // with part of a tile, several, none, and skipped tokens behind the last.
 TEST(GpuGroupedLinear, MultipliesTilesOfMatrixUnitsAsTheCpuDoes) {
@@ -164,18 +180,7 @@ TEST(GpuGroupedLinear, MultipliesTilesOfMatrixUnitsAsTheCpuDoes) {
                       .run = [](const Tensors& in) -> Tensors {
                         return {grouped_linear(in[0], in[1], plan_dispatch(in[2], in[1].dim(0)))};
                       }};
-    const Tensors in = make_inputs(test.inputs, DType::bf16, 3, kGpu);
-    const Result got = run_with_gradients(test, in);
-    const Result want = run_with_gradients(test, widened(in));
-    const std::string what = format("{} tokens, {} experts", r.tokens, r.experts);
-    expect_close(got.outputs[0], want.outputs[0], tolerance_of(DType::bf16), what);
-    expect_close(got.gradients[0], want.gradients[0], 4 * tolerance_of(DType::bf16), what);
-    expect_close(got.gradients[1], want.gradients[1], 4 * tolerance_of(DType::bf16), what);
-    expect_same_bits(got, run_with_gradients(test, in));
-    const Result twice = run_with_gradients(test, in, /*clear=*/false);
-    const Tensor doubled = to_device(clone(got.gradients[1]), kCpu);
-    add_into(doubled, doubled);
-    expect_close(twice.gradients[1], doubled, 1e-5, what + ", accumulated");
+    expect_weights_as_on_the_cpu(test, format("{} tokens, {} experts", r.tokens, r.experts));
   }
 }
 
@@ -196,18 +201,7 @@ TEST(GpuLinearCrossEntropy, AddsWeightGradientsInWholeTilesAsTheCpuDoes) {
                   return {linear_cross_entropy(in[0], in[1], Tensor(), in[2], 0.01)};
                 }};
     test.scalar_loss = true;
-    const Tensors in = make_inputs(test.inputs, DType::bf16, 3, kGpu);
-    const Result got = run_with_gradients(test, in);
-    const Result want = run_with_gradients(test, widened(in));
-    const std::string what = format("{} tokens", tokens);
-    expect_close(got.outputs[0], want.outputs[0], tolerance_of(DType::bf16), what);
-    expect_close(got.gradients[0], want.gradients[0], 4 * tolerance_of(DType::bf16), what);
-    expect_close(got.gradients[1], want.gradients[1], 4 * tolerance_of(DType::bf16), what);
-    expect_same_bits(got, run_with_gradients(test, in));
-    const Result twice = run_with_gradients(test, in, /*clear=*/false);
-    const Tensor doubled = to_device(clone(got.gradients[1]), kCpu);
-    add_into(doubled, doubled);
-    expect_close(twice.gradients[1], doubled, 1e-5, what + ", accumulated");
+    expect_weights_as_on_the_cpu(test, format("{} tokens", tokens));
   }
 }
 
