@@ -143,6 +143,7 @@ def chat_cases():
     for path in sorted(CHAT.glob("*.jinja")):
         source = path.read_text(encoding="utf-8")
         for name, messages in CHATS.items():
+            seen = set()  # what a template makes of other variables, if it is the same, is left out
             for tools in (None, [WEATHER], [WEATHER, CLOCK]):
                 for options in ({}, {"add_generation_prompt": True},
                                 {"add_generation_prompt": True, "enable_thinking": False},
@@ -153,7 +154,10 @@ def chat_cases():
                     row = case(source, variables, f"{path.name}:{name}")
                     row["file"] = path.name
                     del row["template"]
-                    yield row
+                    result = json.dumps({key: value for key, value in row.items() if key != "variables"})
+                    if result not in seen:
+                        seen.add(result)
+                        yield row
 
 
 # One thing at a time. Each line is a template; the variables are those of VARIABLES.
