@@ -5,6 +5,8 @@
 namespace tephra {
 namespace {
 
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // what half a character decodes to
+
 ChatMessage* last_assistant(Conversation& conversation) {
   for (size_t i = conversation.messages.size(); i > 0; --i) {
     ChatMessage& message = conversation.messages[i - 1];
@@ -31,7 +33,8 @@ bool cut_reasoning(Conversation& conversation, int64_t context,
     const size_t middle = fits + (too_many - fits) / 2;
     (keep(middle) ? fits : too_many) = middle;
   }
-  keep(fits);
+  // Tokens may be parts of a character: never end within one.
+  for (keep(fits); fits > 0 && last->reasoning.ends_with(kReplacement); keep(fits)) --fits;
   return true;
 }
 

@@ -101,6 +101,19 @@ TEST(Trimming, KeepsWhatFits) {
   EXPECT_EQ(same.messages[3].reasoning, whole.messages[3].reasoning);
 }
 
+TEST(Trimming, NeverEndsWithinACharacter) {
+  std::string thoughts;
+  for (int i = 0; i < 40; ++i) thoughts += "火山灰";
+  const Conversation whole = chat_of({{"user", "one?", ""}, {"assistant", "ash", thoughts}});
+  for (const int64_t less : {20, 21, 22, 23}) {
+    Conversation cut = whole;
+    EXPECT_TRUE(trim_conversation(cut, length_of(whole) - less, length_of, *test_tokenizer()));
+    const std::string& left = cut.messages[1].reasoning;
+    EXPECT_FALSE(left.empty());
+    EXPECT_EQ(thoughts.substr(0, left.size()), left) << less;
+  }
+}
+
 TEST(Trimming, CutsTheTailOfTheLastReasoningToWhatFits) {
   const Conversation whole = long_chat();
   const int64_t context = length_of(whole) - 40;
