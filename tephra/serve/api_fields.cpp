@@ -81,11 +81,24 @@ ApiFields ApiFields::object(std::string_view name) const {
   return {*found, name_of(name)};
 }
 
+namespace {
+
+bool is_json(std::string_view content_type) {
+  return ascii_lower(trim(content_type.substr(0, content_type.find(';')))) == "application/json";
+}
+
+}  // namespace
+
 Json parse_json_body(const HttpRequest& request) {
   const std::string* type = request.header("content-type");
-  if (type == nullptr || !type->starts_with("application/json")) {
+  if (type == nullptr || !is_json(*type)) {
     throw ApiError(415, format("expected a body of type application/json, got {}",
                                type == nullptr ? "no content-type" : clipped(*type, 60)));
+  }
+  const std::string* coding = request.header("content-encoding");
+  if (coding != nullptr && ascii_lower(*coding) != "identity") {
+    throw ApiError(415, format("expected a body as it is, got one in content-encoding {}",
+                               clipped(*coding, 60)));
   }
   try {
     return Json::parse(request.body, "the body");

@@ -24,8 +24,7 @@ bool in_name(char c) {
 
 // Names are compared in lower case and without the dot that may end them.
 std::string plain_name(std::string_view name) {
-  std::string plain(name);
-  for (char& c : plain) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  std::string plain = ascii_lower(name);
   if (plain.size() > 1 && plain.ends_with('.')) plain.pop_back();
   return plain;
 }

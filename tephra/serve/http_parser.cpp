@@ -9,20 +9,19 @@
 namespace tephra {
 namespace {
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-std::string lowered(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), lower);
-  return result;
-}
-
 bool is_token(std::string_view text) {  // RFC 9110, 5.6.2
   constexpr std::string_view kOthers = "!#$%&'*+-.^_`|~";
   return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
            kOthers.find(c) != kOthers.npos;
   });
+}
+
+// What no head holds: a control character, or a line that ends in LF alone.
+bool spoils_head(std::string_view text, size_t i) {
+  const char c = text[i];
+  if (c == '\n') return i == 0 || text[i - 1] != '\r';
+  return c != '\r' && c != '\t' && (static_cast<unsigned char>(c) < 0x20 || c == 0x7f);
 }
 
 bool is_printable(std::string_view text) {
@@ -54,6 +53,12 @@ bool decode_path(std::string_view text, std::string& path) {
 }
 
 }  // namespace
+
+std::string ascii_lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return result;
+}
 
 const std::string* HttpRequest::header(std::string_view name) const {
   for (const auto& [key, value] : headers) {
@@ -96,6 +101,7 @@ bool HttpParser::step() {
     case State::head: {
       while (held_.starts_with("\r\n")) held_.erase(0, 2);  // allowed before a request
       const size_t end = held_.find("\r\n\r\n");
+      if (!looks_like_a_head(std::min({end, held_.size(), limits_.header_bytes}))) return false;
       // What could still be the start of the end does not count, however the bytes are cut.
       const size_t seen =
           end != held_.npos ? end : held_.size() - std::min<size_t>(3, held_.size());
@@ -106,6 +112,7 @@ bool HttpParser::step() {
       if (end == held_.npos) return false;
       const std::string head = held_.substr(0, end + 2);
       held_.erase(0, end + 4);
+      looked_ = 0;
       return read_head(head) && plan_body();
     }
     case State::body:
@@ -134,6 +141,18 @@ bool HttpParser::step() {
       return false;
   }
   return false;
+}
+
+// Said at once, not when a head that will never come has not come in time.
+bool HttpParser::looks_like_a_head(size_t end) {
+  for (; looked_ < end; ++looked_) {
+    if (!spoils_head(held_, looked_)) continue;
+    const bool tls = looked_ == 0 && held_[0] == 0x16;
+    fail(400, tls ? "this server speaks plain HTTP: ask it by http://, not by https://"
+                  : "expected a request of HTTP/1.1 in lines that end with CR LF");
+    return false;
+  }
+  return true;
 }
 
 bool HttpParser::take_line(std::string& line, size_t most) {
@@ -222,23 +241,25 @@ bool HttpParser::read_header(std::string_view line) {
     fail(400, "expected headers of the form 'name: value'");
     return false;
   }
-  request_.headers.emplace_back(lowered(line.substr(0, colon)), trim(line.substr(colon + 1)));
+  request_.headers.emplace_back(ascii_lower(line.substr(0, colon)), trim(line.substr(colon + 1)));
   return true;
 }
 
-// Which framing the body has. Two that disagree are how requests are smuggled, so they are refused.
+// Which framing the body has. Two that disagree are how requests are smuggled, so they are refused,
+// and so are two names of the server.
 bool HttpParser::plan_body() {
   const std::string* length = nullptr;
   const std::string* encoding = nullptr;
+  const std::string* host = nullptr;
   for (const auto& [name, value] : request_.headers) {
     if (name == "connection") {
-      const std::string words = lowered(value);
+      const std::string words = ascii_lower(value);
       if (words.find("close") != words.npos) request_.keep_alive = false;
       if (words.find("keep-alive") != words.npos) request_.keep_alive = true;
     }
-    if (name == "expect") expects_continue_ = lowered(value) == "100-continue";
-    if (name != "content-length" && name != "transfer-encoding") continue;
-    const std::string*& seen = name == "content-length" ? length : encoding;
+    if (name == "expect") expects_continue_ = ascii_lower(value) == "100-continue";
+    if (name != "content-length" && name != "transfer-encoding" && name != "host") continue;
+    const std::string*& seen = name == "content-length" ? length : name == "host" ? host : encoding;
     if (seen != nullptr) {
       fail(400, "the header " + name + " comes twice");
       return false;
@@ -248,7 +269,7 @@ bool HttpParser::plan_body() {
   if (encoding != nullptr) {
     if (length != nullptr) {
       fail(400, "both content-length and transfer-encoding are given");
-    } else if (lowered(*encoding) != "chunked") {
+    } else if (ascii_lower(*encoding) != "chunked") {
       fail(501, "the only transfer-encoding that is understood is chunked");
     } else {
       state_ = State::chunk_size;

@@ -23,6 +23,8 @@ struct HttpRequest {
   const std::string* header(std::string_view name) const;  // the first; null when there is none
 };
 
+std::string ascii_lower(std::string_view text);  // as names of headers and types are compared
+
 struct HttpLimits {
   size_t header_bytes = size_t{32} << 10;  // of the request line and all headers
   size_t body_bytes = size_t{16} << 20;
@@ -52,6 +54,7 @@ class HttpParser {
   void advance();
   bool step();
   void fail(int status, std::string message);
+  bool looks_like_a_head(size_t end);
   bool read_head(std::string_view head);
   bool read_request_line(std::string_view line);
   bool read_header(std::string_view line);
@@ -63,6 +66,7 @@ class HttpParser {
   HttpLimits limits_;
   State state_ = State::head;
   std::string held_;     // not yet understood
+  size_t looked_ = 0;    // bytes of a head that may be right so far
   size_t left_ = 0;      // of the body, or of the chunk
   size_t trailing_ = 0;  // bytes of trailers so far
   bool expects_continue_ = false;

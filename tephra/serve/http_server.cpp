@@ -26,6 +26,8 @@ namespace tephra {
 namespace {
 
 constexpr int kBacklog = 1024;
+constexpr double kGentleSeconds = 3;
+constexpr size_t kGentleBytes = size_t{64} << 20;  // or four of the largest bodies
 
 const char* reason_of(int status) {
   switch (status) {
@@ -123,12 +125,13 @@ bool send_all(int fd, std::string_view bytes, double seconds) {
   return true;
 }
 
-// A close with unread bytes would reset the connection and could lose the answer on its way.
-void close_gently(int fd) {
+// A close with unread bytes would reset the connection and could lose the answer on its way, also
+// for a client that says all of a request that is too large before it listens.
+void close_gently(int fd, size_t most_bytes) {
   ::shutdown(fd, SHUT_WR);
-  char sink[4096];
-  const double until = steady_seconds() + 1;
-  for (size_t total = 0; total < (size_t{1} << 22);) {
+  char sink[16384];
+  const double until = steady_seconds() + kGentleSeconds;
+  for (size_t total = 0; total < most_bytes;) {
     const double left = until - steady_seconds();
     if (left <= 0 || !wait_for(fd, POLLIN, left)) return;
     const ssize_t got = ::recv(fd, sink, sizeof sink, MSG_DONTWAIT);
@@ -345,7 +348,7 @@ class HttpServer::Impl {
       if (got <= 0) return false;
       const bool first = !parser.begun();
       parser.add({bytes, static_cast<size_t>(got)});
-      if (first) mark_busy(c, until);
+      if (first && parser.begun()) mark_busy(c, until);  // empty lines begin nothing
       if (parser.wants_continue() && !continued) {
         continued = true;
         if (!send_all(c.fd(), "HTTP/1.1 100 Continue\r\n\r\n", options_.write_seconds))
@@ -364,7 +367,7 @@ class HttpServer::Impl {
   bool refuse(Connection& c, int status, const std::string& message) {
     const HttpResponse r = refusal_(status, message);
     send_all(c.fd(), head_of(r, false, false) + r.body, options_.write_seconds);
-    close_gently(c.fd());
+    close_gently(c.fd(), std::max(kGentleBytes, 4 * options_.limits.body_bytes));
     return false;
   }
 

@@ -58,6 +58,37 @@ TEST(HttpParser, RefusesWhatIsWrong) {
   EXPECT_EQ(status_of("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n"), 400);
 }
 
+TEST(HttpParser, RefusesAtOnceWhatWillNeverBeARequest) {
+  const std::string tls("\x16\x03\x01\x00\xa5\x01", 6);
+  for (const std::string& wrong :
+       {tls, std::string("GET / HTTP/1.1\n"), std::string("\n"),
+        std::string("GET / HTTP/1.1\r\nA: b\n"), std::string("GET / HTTP/1.1\r\nA: \x7f")}) {
+    EXPECT_EQ(status_of(wrong), 400) << wrong;
+    HttpParser parser;
+    for (const char c : wrong) parser.add({&c, 1});
+    EXPECT_EQ(parser.status(), 400) << wrong;
+  }
+  HttpParser parser;
+  parser.add(tls);
+  EXPECT_NE(parser.message().find("https://"), std::string::npos) << parser.message();
+  EXPECT_EQ(status_of("GET / HTTP/1.1\r\nA:\tb\r"), 0);
+  EXPECT_EQ(status_of("POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n\n\x01"), 200) << "a body";
+}
+
+TEST(HttpParser, HasOneNameOfTheServer) {
+  EXPECT_EQ(status_of("GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n"), 400);
+}
+
+TEST(HttpParser, EmptyLinesBeginNoRequest) {
+  HttpParser parser;
+  for (int i = 0; i < 3; ++i) {
+    parser.add("\r\n");
+    EXPECT_FALSE(parser.begun());
+  }
+  parser.add("GET / HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(parser.done());
+}
+
 TEST(HttpParser, BoundsWhatItKeeps) {
   const HttpLimits small{.header_bytes = 100, .body_bytes = 10};
   EXPECT_EQ(status_of("GET /" + std::string(200, 'a'), small), 431);

@@ -119,6 +119,29 @@ TEST(HttpServer, EndsSlowAndSilentClients) {
   EXPECT_TRUE(server.wait_for_connections(20));
 }
 
+TEST(HttpServer, EndsClientsThatSendEmptyLines) {
+  HttpOptions options = any_port();
+  options.idle_seconds = 0.3;
+  HttpServer server(options, echo, refused);
+  HttpTestClient client(server.port());
+  const double begin = steady_seconds();
+  while (server.connections() == 0) std::this_thread::yield();
+  while (server.connections() > 0 && steady_seconds() - begin < 10) {
+    client.send("\r\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_LT(steady_seconds() - begin, 5);
+}
+
+TEST(HttpServer, AClientThatListensOnlyAfterALargeBodyHearsThatItIsTooLarge) {
+  HttpOptions options = any_port();
+  options.limits.body_bytes = 1 << 20;
+  HttpServer server(options, echo, refused);
+  HttpTestClient client(server.port());
+  EXPECT_TRUE(client.send(HttpTestClient::post("/", std::string(size_t{24} << 20, 'x'))));
+  EXPECT_EQ(client.answer().status, 413);
+}
+
 TEST(HttpServer, NoticesAClientThatLeft) {
   std::atomic<bool> noticed = false;
   HttpServer server(
