@@ -34,9 +34,11 @@ enum class EndReason {
   stopped,  // on_token said so
   cancelled,
   failed,  // with a message
+  form,    // no way was found to go on in the form asked for, with a message
 };
 
 std::string to_text(EndReason reason);
+inline bool has_error(EndReason r) { return r == EndReason::failed || r == EndReason::form; }
 
 struct EngineUsage {
   int64_t prompt_tokens = 0;
@@ -90,7 +92,7 @@ struct EngineStats {
   int64_t block_tokens = 0, block_bytes = 0;
   int64_t prompt_tokens = 0, cached_tokens = 0, new_tokens = 0;  // in all, as the next ones
   int64_t requests = 0, preemptions = 0, steps = 0;
-  int64_t ended[5] = {};  // by EndReason
+  int64_t ended[6] = {};  // by EndReason
 };
 
 }  // namespace tephra

@@ -312,9 +312,9 @@ std::optional<Rsa::Ended> Rsa::next(double seconds) {
   channel_->events.pop_front();
   lock.unlock();
 
-  if (event.end.reason == EndReason::failed || event.end.reason == EndReason::cancelled) {
+  if (has_error(event.end.reason) || event.end.reason == EndReason::cancelled) {
     cancel();
-    const bool failed = event.end.reason == EndReason::failed;
+    const bool failed = has_error(event.end.reason);
     throw Error(failed ? Fault::internal : Fault::interrupted,
                 failed ? "RSA: a trace failed: " + event.end.error : "RSA: stopped");
   }

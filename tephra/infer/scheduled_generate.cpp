@@ -21,7 +21,7 @@ int64_t fed_by(int64_t prompt, int64_t new_tokens) {
 }
 
 void fail_with(const EngineEnd& end) {
-  if (end.reason == EndReason::failed) throw Error(Fault::data, end.error);
+  if (has_error(end.reason)) throw Error(Fault::data, end.error);
 }
 
 FinishReason finish_reason(EndReason reason) {

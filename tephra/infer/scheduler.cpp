@@ -55,6 +55,8 @@ std::string to_text(EndReason reason) {
       return "cancelled";
     case EndReason::failed:
       return "failed";
+    case EndReason::form:
+      return "form";
   }
   return {};
 }

@@ -82,6 +82,7 @@ void Scheduler::choose(const Tensor& h_NH, const std::vector<Heard>& heard, int6
 void Scheduler::choose_from(const Tensor& logits, std::span<const Heard> heard) {
   std::vector<std::vector<uint64_t>> allowed(heard.size());
   std::vector<std::string> errors(heard.size());
+  std::vector<EndReason> reasons(heard.size(), EndReason::failed);
   for (size_t i = 0; i < heard.size(); ++i) {
     TokenFilter* filter = heard[i].sequence->request.filter.get();
     if (filter == nullptr) continue;
@@ -90,6 +91,7 @@ void Scheduler::choose_from(const Tensor& logits, std::span<const Heard> heard) 
       allowed[i].assign(bits.begin(), bits.end());
     } catch (const Error& e) {
       errors[i] = e.what();
+      if (e.fault() == Fault::data) reasons[i] = EndReason::form;
     }
   }
   std::vector<EngineToken> chosen(heard.size());
@@ -106,7 +108,7 @@ void Scheduler::choose_from(const Tensor& logits, std::span<const Heard> heard) 
     if (errors[i].empty()) {
       take_token(heard[i].sequence, chosen[i]);
     } else {
-      finish(heard[i].sequence, EndReason::failed, errors[i]);
+      finish(heard[i].sequence, reasons[i], errors[i]);
     }
   }
 }

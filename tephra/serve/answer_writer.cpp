@@ -23,11 +23,14 @@ ApiError failure_of(const EngineEnd& end) {
   if (end.reason == EndReason::cancelled) {
     return {503, "the server stopped before the answer was whole"};
   }
+  if (end.reason == EndReason::form) {
+    return {400, end.error, "response_format", "invalid_json_schema"};
+  }
   return {500, "the answer failed: " + end.error};
 }
 
 bool failed(const EngineEnd& end) {
-  return end.reason == EndReason::cancelled || end.reason == EndReason::failed;
+  return end.reason == EndReason::cancelled || has_error(end.reason);
 }
 
 std::string server_sent(const Json& event) { return "data: " + event.dump() + "\n\n"; }

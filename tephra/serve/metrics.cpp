@@ -77,7 +77,7 @@ std::string ServeMetrics::text(const EngineStats& e) const {
       one("kv_blocks_remembered", "gauge", "Blocks in the prefix cache.", n(e.blocks_remembered));
   out += "# HELP tephra_answers_total Answers that ended, by reason.\n";
   out += "# TYPE tephra_answers_total counter\n";
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < static_cast<int>(std::size(e.ended)); ++i) {
     out +=
         format("tephra_answers_total{{reason=\"{}\"}} {}\n", static_cast<EndReason>(i), e.ended[i]);
   }

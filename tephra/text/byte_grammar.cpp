@@ -12,8 +12,9 @@ namespace {
 
 constexpr size_t kMostInstructions = 1 << 20;
 constexpr size_t kMostStates = 1 << 16;
-constexpr size_t kMostThreads = 1 << 14;  // choices that are open at once
-constexpr int32_t kMostDepth = 1024;      // of calls: deeper texts are not allowed
+constexpr size_t kMostThreads = 1 << 14;      // choices that are open at once
+constexpr size_t kMostKeptThreads = 1 << 22;  // those of all states: tens of megabytes, a second
+constexpr int32_t kMostDepth = 1024;          // of calls: deeper texts are not allowed
 constexpr int32_t kEmptyStack = -1;
 
 }  // namespace
@@ -96,8 +97,48 @@ ByteGrammar::Place ByteGrammar::call(Rule rule, Place next) {
   return add({.op = Op::call, .next = next, .other = rule});
 }
 
+// Backwards from the ends, each place once. A call leads to an end when both its rule and what
+// follows it do.
+std::vector<bool> ByteGrammar::ending() const {
+  struct Need {
+    Place of, by;  // `by` needs that `of` leads to an end
+  };
+  std::vector<Need> needs;
+  const auto need = [&](Place of, size_t by) {
+    if (of >= 0) needs.push_back({of, static_cast<Place>(by)});
+  };
+  std::vector<uint8_t> missing(program_.size(), 1);
+  for (size_t i = 0; i < program_.size(); ++i) {
+    const Instruction& in = program_[i];
+    if (in.op == Op::finish) continue;
+    need(in.next, i);
+    if (in.op == Op::either) need(in.other, i);
+    if (in.op == Op::call) {
+      need(rules_[static_cast<size_t>(in.other)], i);
+      missing[i] = 2;
+    }
+  }
+  std::sort(needs.begin(), needs.end(), [](Need a, Need b) { return a.of < b.of; });
+  std::vector<bool> ends(program_.size(), false);
+  ends[kReturn] = true;
+  std::vector<Place> open = {kReturn};
+  while (!open.empty()) {
+    const Place place = open.back();
+    open.pop_back();
+    auto n = std::lower_bound(needs.begin(), needs.end(), place,
+                              [](Need a, Place of) { return a.of < of; });
+    for (; n != needs.end() && n->of == place; ++n) {
+      const auto by = static_cast<size_t>(n->by);
+      if (ends[by] || --missing[by] > 0) continue;
+      ends[by] = true;
+      open.push_back(n->by);
+    }
+  }
+  return ends;
+}
+
 ByteAutomaton::ByteAutomaton(ByteGrammar grammar, ByteGrammar::Rule start)
-    : grammar_(std::move(grammar)) {
+    : grammar_(std::move(grammar)), ending_(grammar_.ending()) {
   start_ = state_of({{grammar_.rules_[static_cast<size_t>(start)], kEmptyStack}});
   require_data(start_ != kDead, "grammar: no text has this form");
 }
@@ -125,8 +166,8 @@ void ByteAutomaton::close(std::vector<Thread> open, std::vector<Thread>& at_byte
   while (!open.empty()) {
     const Thread t = open.back();
     open.pop_back();
-    if (!seen.insert(t).second) continue;
-    require_data(seen.size() < kMostThreads, "grammar: too many choices at once");
+    if (!ending_[static_cast<size_t>(t.place)] || !seen.insert(t).second) continue;
+    require_data(seen.size() < kMostThreads, "grammar: too many choices at once; make it smaller");
     const ByteGrammar::Instruction& in = grammar_.program_[static_cast<size_t>(t.place)];
     switch (in.op) {
       case ByteGrammar::Op::byte:
@@ -166,7 +207,9 @@ ByteAutomaton::State ByteAutomaton::state_of(std::vector<Thread> open) {
   for (const State s : known) {
     if (accepts(s) == data.accepts) return s;
   }
-  require_data(states_.size() < kMostStates, "grammar: the text is too involved to follow");
+  kept_threads_ += data.threads.size();
+  require_data(states_.size() < kMostStates && kept_threads_ < kMostKeptThreads,
+               "grammar: the form is too involved to follow; make it smaller");
   data.next.fill(kUnknown);
   known.push_back(static_cast<State>(states_.size()));
   states_.push_back(std::move(data));

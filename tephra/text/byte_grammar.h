@@ -32,6 +32,7 @@ class ByteGrammar {
   // A place to be filled in later, for loops.
   Place later();
   void set(Place later, Place target);
+  Place never() { return later(); }  // no text goes on here
 
   // A rule can be called before it is known.
   Rule new_rule();
@@ -49,6 +50,8 @@ class ByteGrammar {
     int32_t next = 0, other = 0;  // other: the second choice, or the rule
   };
   Place add(const Instruction& instruction);
+  // For each place whether some text leads from it to the end of its rule.
+  std::vector<bool> ending() const;
 
   std::vector<Instruction> program_;
   std::vector<Place> rules_;
@@ -93,6 +96,8 @@ class ByteAutomaton {
 
   static constexpr State kUnknown = -2;
   ByteGrammar grammar_;
+  std::vector<bool> ending_;  // places that lead to an end; the others are never entered
+  size_t kept_threads_ = 0;   // of all states
   std::vector<Frame> frames_;
   std::unordered_map<uint64_t, int32_t> frame_of_;
   std::vector<StateData> states_;

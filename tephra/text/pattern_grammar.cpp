@@ -2,6 +2,7 @@
 #include "tephra/text/pattern_grammar.h"
 
 #include <algorithm>
+#include <charconv>
 #include <memory>
 #include <vector>
 
@@ -199,6 +200,14 @@ class PatternParser {
         return {{'\r', '\r'}};
       case 't':
         return {{'\t', '\t'}};
+      case 'f':
+        return {{'\f', '\f'}};
+      case 'v':
+        return {{'\v', '\v'}};
+      case 'x':
+        return code_point(2);
+      case 'u':
+        return code_point(4);
       default:
         break;
     }
@@ -206,6 +215,18 @@ class PatternParser {
                              (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
     check(punctuation, "an escape that is not understood");
     const auto code = static_cast<uint32_t>(static_cast<unsigned char>(c));
+    return {{code, code}};
+  }
+
+  // The digits of \xHH or \uHHHH.
+  Characters code_point(size_t digits) {
+    uint32_t code = 0;
+    const char* end = text_.data() + std::min(digits, text_.size());
+    const auto [at, error] = std::from_chars(text_.data(), end, code, 16);
+    check(text_.size() >= digits && error == std::errc() && at == end,
+          digits == 2 ? "expected two hexadecimal digits" : "expected four hexadecimal digits");
+    check(code < 0xd800 || code > 0xdfff, "half of a surrogate pair; write the character itself");
+    text_.remove_prefix(digits);
     return {{code, code}};
   }
 
@@ -289,10 +310,7 @@ class PatternWriter {
         if (part.low <= part.high) utf8(part, next, places);
       }
     }
-    if (places.empty()) {  // nothing matches: a byte that no text has
-      places.push_back(g_.byte(0xff, 0xff, next));
-    }
-    return g_.any_of(places);
+    return places.empty() ? g_.never() : g_.any_of(places);
   }
 
   Place escaped(uint32_t c, Place next) {

@@ -109,6 +109,8 @@ TEST(JsonGrammar, Patterns) {
                {R"("")", "\"xyz\u00e9\U0001f600\"", R"("\n\\")"}, {R"("a")", R"("x\"")"});
   expect_texts(R"x({"type": "string", "pattern": "^(?:\u00e4|[\u0430-\u044f]){2,3}$"})x",
                {"\"\u00e4\u0431\"", "\"\u044f\u044f\u0430\""}, {"\"\u00e4\"", "\"zz\""});
+  expect_texts(R"x({"type": "string", "pattern": "^[\\u4e00-\\u9fff\\x41]+\\f?$"})x",
+               {"\"\u4e2dA\u6587\"", R"("A\u000c")"}, {R"("B")", R"("")"});
   expect_texts(R"({"type": "string", "format": "date-time"})",
                {R"("2026-11-15T10:30:00Z")", R"("1999-12-31T23:59:59.5+01:00")"},
                {R"("2026-02-30T10:30:00Z")", R"("2026-13-01T00:00:00Z")", R"("2026-11-15")"});
@@ -154,6 +156,38 @@ TEST(JsonGrammar, ChoicesAndReferences) {
                {R"({"v": 1})", R"({"v": 1, "next": {}})"});
 }
 
+// What could never end is not begun.
+TEST(JsonGrammar, TakesNoWayThatHasNoEnd) {
+  const std::string endless =
+      R"({"type": "object", "properties": {"a": {"$ref": "#/$defs/e"}}, "required": ["a"]})";
+  const std::string defs = R"(, "$defs": {"e": )" + endless + "}}";
+  expect_texts(R"({"anyOf": [{"$ref": "#/$defs/e"}, {"type": "null"}])" + defs, {"null"},
+               {"{}", R"({"a": null})"});
+  ByteAutomaton choice =
+      automaton_of(R"({"anyOf": [{"$ref": "#/$defs/e"}, {"type": "null"}])" + defs);
+  EXPECT_EQ(choice.step(choice.start(), "{"), ByteAutomaton::kDead);
+  ByteAutomaton list = automaton_of(R"({"type": "array", "items": {"$ref": "#/$defs/e"})" + defs);
+  EXPECT_TRUE(list.accepts("[]"));
+  EXPECT_EQ(list.step(list.start(), "[{"), ByteAutomaton::kDead);
+  ByteAutomaton nothing = automaton_of(
+      R"({"anyOf": [{"type": "string", "pattern": "^a[^\\s\\S]$"}, {"type": "null"}]})");
+  EXPECT_EQ(nothing.step(nothing.start(), "\""), ByteAutomaton::kDead);
+}
+
+TEST(ByteGrammar, RefusesToFollowWhatWouldTakeAllMemory) {
+  ByteAutomaton a = automaton_of(R"x({"type": "string", "pattern": "^(a|b)*a(a|b){1000}$"})x");
+  const std::string said = message_of([&] {
+    ByteAutomaton::State state = a.step(a.start(), "\"");
+    uint64_t bits = 88172645463325252;  // no pattern in the letters: each state is a new one
+    for (int i = 0; i < 100000; ++i) {
+      bits ^= bits << 13, bits ^= bits >> 7, bits ^= bits << 17;
+      state = a.step(state, static_cast<unsigned char>(bits % 2 == 0 ? 'a' : 'b'));
+    }
+  });
+  EXPECT_EQ(said, "grammar: the form is too involved to follow; make it smaller");
+  EXPECT_LT(a.states(), 20000u);
+}
+
 std::string refusal_of(const std::string& schema) {
   return message_of([&] { automaton_of(schema); });
 }
@@ -162,8 +196,8 @@ TEST(JsonGrammar, SaysWhatItDoesNotUnderstand) {
   EXPECT_EQ(
       refusal_of(R"({"type": "object", "properties": {"a": {"type": "number", "multipleOf": 2}}})"),
       "schema #/properties/a: 'multipleOf' is not understood here; leave it out");
-  for (const char* pattern :
-       {"(?=a)", "a**", "(", "[z-a]", R"(\\b)", "a{2", "a{9999}", "^a|b$", R"(\\1)"}) {
+  for (const char* pattern : {"(?=a)", "a**", "(", "[z-a]", R"(\\b)", "a{2", "a{9999}", "^a|b$",
+                              R"(\\1)", R"(\\u12)", R"(\\xg0)", R"(\\ud83d)", R"(\\u{1f600})"}) {
     const std::string said =
         refusal_of(std::string(R"({"type": "string", "pattern": ")") + pattern + "\"}");
     EXPECT_NE(said.find("pattern:"), std::string::npos) << pattern << " " << said;
@@ -177,6 +211,9 @@ TEST(JsonGrammar, SaysWhatItDoesNotUnderstand) {
   EXPECT_EQ(refusal_of(R"({"$ref": "http://x"})"),
             "schema #: $ref: expected a place in this schema such as #/$defs/name, got 'http://x'");
   EXPECT_EQ(refusal_of(R"({"$ref": "#"})"), "grammar: no text has this form");
+  EXPECT_EQ(refusal_of(R"({"type": "object", "properties": {"a": {"$ref": "#"}},
+                           "required": ["a"]})"),
+            "grammar: no text has this form");
   EXPECT_EQ(refusal_of(R"({"not": {}})"), "schema #: 'not' is not understood here; leave it out");
   EXPECT_EQ(refusal_of(R"({"type": "string", "maxLength": 100000})"),
             "schema #: maxLength: expected an integer from 0 to 4096, got 100000");
