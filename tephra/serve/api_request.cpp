@@ -285,6 +285,16 @@ Json read_messages(const Json* messages) {
   return read;
 }
 
+constexpr size_t kLongestToolName = 128;
+
+// Calls are written with the name between tags.
+bool can_be_called(std::string_view name) {
+  return !name.empty() && name.size() <= kLongestToolName &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return static_cast<unsigned char>(c) > 0x20 && c != 0x7f && c != '<' && c != '>';
+         });
+}
+
 void read_tools(const ApiFields& body, ChatRequest& r) {
   require_field(body.find("functions") == nullptr && body.find("function_call") == nullptr,
                 "functions", "are gone from the API; use tools and tool_choice");
@@ -295,8 +305,9 @@ void read_tools(const ApiFields& body, ChatRequest& r) {
       require_field(tool.string("type") == "function", format("tools[{}].type", i),
                     "expected function");
       const ApiFields function = tool.object("function");
-      require_field(!function.string("name").empty(), format("tools[{}].function.name", i),
-                    "expected a name");
+      require_field(can_be_called(function.string("name")), format("tools[{}].function.name", i),
+                    "expected a name of 1 to {} characters, without spaces, < and >, got '{}'",
+                    kLongestToolName, clipped(function.string("name"), 60));
     }
     if (!tools->array().empty()) r.tools = *tools;
   }

@@ -35,6 +35,12 @@ Place tool_value(ByteGrammar& g, JsonGrammar& json, const Json& schema, const Js
   return g.call(json.value_of(schema, root, where), g.literal("\n</parameter>\n", next));
 }
 
+// As it stands between <parameter= and >, so that it is read back as it is.
+bool can_be_written(const std::string& parameter) {
+  return !parameter.empty() && trim(parameter) == parameter &&
+         parameter.find_first_of(">\r\n") == parameter.npos;
+}
+
 Place tool_call(ByteGrammar& g, JsonGrammar& json, const Json& function) {
   static const Json kNone = Json::Object{};
   const std::string name = function.find("name")->string();
@@ -46,6 +52,9 @@ Place tool_call(ByteGrammar& g, JsonGrammar& json, const Json& function) {
   Place next = g.literal("</function>\n</zyphra_tool_call>", kEnd);
   for (size_t i = properties->object().size(); i-- > 0;) {
     const auto& [key, schema] = properties->object()[i];
+    require_field(can_be_written(key), "tools",
+                  "expected names of parameters without line breaks and >, got '{}'",
+                  clipped(key, 60));
     const bool needed =
         required != nullptr && required->is_array() &&
         std::any_of(required->array().begin(), required->array().end(),

@@ -148,6 +148,13 @@ TEST_F(HostileClients, ChatsOfEveryWrongKindGetAJsonError) {
       R"("messages": [{"role": "user", "content": "x"}], "tools": {})",
       R"("messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function"}])",
       R"("messages": [{"role": "user", "content": "x"}], "tool_choice": "required")",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "a>b"}}])",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "a\nb"}}])",
+      R"("messages": [{"role": "user", "content": "x"}], "tool_choice": "required",
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
+         "properties": {"a>": {"type": "integer"}}}}}])",
       R"("messages": [{"role": "user", "content": "x"}], "top_logprobs": 5)",
       R"("messages": [{"role": "user", "content": "x"}], "reasoning_effort": "extreme")",
       R"("messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": [])",
@@ -186,6 +193,10 @@ TEST_F(HostileClients, WrongHttpGetsAJsonError) {
       "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\n",
       "POST /v1/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",  // of no type
       "POST /v1/completions HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}",
+      "POST /v1/completions HTTP/1.1\r\nContent-Type: application/jsonx\r\nContent-Length: "
+      "2\r\n\r\n{}",
+      "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Encoding: "
+      "gzip\r\nContent-Length: 2\r\n\r\n{}",
       "DELETE /v1/models HTTP/1.1\r\n\r\n",
       "GET /v1/completions HTTP/1.1\r\n\r\n",
       "POST / HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
@@ -194,6 +205,36 @@ TEST_F(HostileClients, WrongHttpGetsAJsonError) {
   };
   for (const std::string& request : requests) expect_4xx(send(request), request.substr(0, 80));
   expect_alive();
+}
+
+// A form may turn out too involved only after the answer has begun: still the request's fault.
+TEST_F(HostileClients, FormsThatCannotBeFollowedAreTheRequestsFault) {
+  start();
+  Json properties = Json::Object{};
+  for (int i = 0; i < 20000; ++i) properties[format("p{}", i)] = Json::Object{{"type", "null"}};
+  const Json schema = Json::Object{{"type", "object"}, {"properties", properties}};
+  const std::string body =
+      R"({"prompt": "<|user|>hello<|assistant|>", "response_format": {"type": "json_schema",
+      "json_schema": {"name": "x", "schema": )" +
+      schema.dump() + "}}";
+  const HttpAnswer whole = post("/v1/completions", body + "}");
+  EXPECT_EQ(whole.status, 400) << whole.body;
+  EXPECT_NE(whole.body.find("too many choices at once; make it smaller"), std::string::npos);
+  const HttpAnswer stream = post("/v1/completions", body + R"(, "stream": true})");
+  EXPECT_NE(stream.body.find("invalid_json_schema"), std::string::npos) << stream.body;
+  expect_alive();
+}
+
+TEST_F(HostileClients, TypesOfBodiesAreComparedAsTypesAre) {
+  start();
+  const std::string body = R"({"prompt": "x", "max_tokens": 1})";
+  for (const char* type : {"Application/JSON", "application/json; charset=utf-8"}) {
+    const std::string head = format(
+        "POST /v1/completions HTTP/1.1\r\nContent-Type: {}\r\nContent-Encoding: identity\r\n"
+        "Content-Length: {}\r\n\r\n",
+        type, body.size());
+    EXPECT_EQ(send(head + body).status, 200) << type;
+  }
 }
 
 TEST_F(HostileClients, AClientThatTakesNothingIsLetGo) {
