@@ -32,3 +32,4 @@ for prompt in 'What is 47 + 86?' 'Reverse the word lamp' 'How often does b occur
 done
 
 printf '\nquickstart: done. Open %s; %s --help shows what else there is.\n' "$out/report.html" "$tephra"
+printf 'Ask it more: %s chat --model %s --temperature 0, or serve instead of chat for the browser.\n' "$tephra" "$model"

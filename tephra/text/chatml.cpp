@@ -22,4 +22,17 @@ const std::string_view kChatmlTemplate = R"jinja({%- for message in messages -%}
 {%- endif -%}
 )jinja";
 
+// Each task was a text of its own, so nothing but its question stands before an answer.
+const std::string_view kTasksTemplate =
+    R"jinja({%- set questions = messages | selectattr('role', 'equalto', 'user') | list -%}
+{%- if questions -%}
+    {{- questions[-1].content ~ '\n' -}}
+{%- endif -%}
+{%- if messages[-1].role == 'assistant' -%}
+    {%- generation -%}
+    {{- messages[-1].content ~ eos_token -}}
+    {%- endgeneration -%}
+{%- endif -%}
+)jinja";
+
 }  // namespace tephra

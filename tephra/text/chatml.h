@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChatML as a chat template: the one of the byte tokenizer, and for tokenizers without any.
+// Chat templates that runs can ask for by name: ChatML, which is that of the byte tokenizer, and
+// the form of the built-in tasks.
 #pragma once
 
 #include <string_view>
@@ -10,5 +11,9 @@ namespace tephra {
 // before its content, in every turn. The assistant wrote its turn from the reasoning on, its end
 // included.
 extern const std::string_view kChatmlTemplate;
+
+// The last question and a newline, as the built-in tasks are written: for models that learnt from
+// those alone. Earlier turns and system messages, which such a model has never seen, are left out.
+extern const std::string_view kTasksTemplate;
 
 }  // namespace tephra

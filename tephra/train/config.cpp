@@ -53,9 +53,11 @@ void ModelSettings::fields(ConfigFields& f) {
 void DataSettings::fields(ConfigFields& f) {
   f.read("tokenizer", tokenizer,
          "folder with a tokenizer.json, or \"bytes\": one token a byte and a few special ones");
-  f.read("chat_template", chat_template,
-         "what writes conversations, and chats with the model: \"tokenizer\": the one in the "
-         "tokenizer's folder; \"chatml\"; or a .jinja file");
+  f.read(
+      "chat_template", chat_template,
+      "what writes conversations, and chats with the model: \"tokenizer\": the one in the "
+      "tokenizer's folder; \"chatml\"; \"tasks\": the question alone, for models that learnt from "
+      "the built-in tasks; or a .jinja file");
   f.list("sources", sources, "what can be read; default: one source of all environments");
 }
 

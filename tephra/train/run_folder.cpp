@@ -70,10 +70,11 @@ void copy_tokenizer(const Path& folder, const Path& to) {
 }
 
 std::string read_template(const std::string& path) {
-  require(std::filesystem::is_regular_file(path),
-          "data.chat_template: expected \"tokenizer\", \"chatml\" or a .jinja file; there is no "
-          "file {}",
-          path);
+  require(
+      std::filesystem::is_regular_file(path),
+      "data.chat_template: expected \"tokenizer\", \"chatml\", \"tasks\" or a .jinja file; there "
+      "is no file {}",
+      path);
   return read_file(path);
 }
 
@@ -148,6 +149,8 @@ Path place_tokenizer(const Path& run_dir, const DataSettings& settings) {
   }
   if (settings.chat_template == "chatml") {
     write_file(model / kChatTemplateName, kChatmlTemplate);
+  } else if (settings.chat_template == "tasks") {
+    write_file(model / kChatTemplateName, kTasksTemplate);
   } else if (settings.chat_template != "tokenizer") {
     const std::string text = read_template(settings.chat_template);
     ChatTemplate::parse(text, settings.chat_template);  // what is wrong is said of the user's file

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tephra/text/chat_session.h"
+#include "tephra/text/chatml.h"
 #include "tests/support/error_of.h"
 #include "tests/support/scratch.h"
 
@@ -62,6 +63,24 @@ TEST(ChatTemplate, ContinuesTheLastMessage) {
   EXPECT_EQ(made.render(chat, {}, options), "<user>So</><assistant>So it");
   options.add_generation_prompt = true;
   EXPECT_EQ(error_of([&] { (void)made.render(chat, {}, options); }).fault(), Fault::usage);
+}
+
+TEST(ChatTemplate, ATaskIsItsQuestionAlone) {
+  const ChatTemplate made = ChatTemplate::parse(kTasksTemplate, "tasks");
+  const Json chat = Json::parse(R"([{"role": "system", "content": "Be kind."},
+      {"role": "user", "content": "What is 1 + 1?"}, {"role": "assistant", "content": "2"},
+      {"role": "user", "content": "What is 2 + 2?"}])",
+                                "chat");
+  ChatOptions options;
+  options.add_generation_prompt = true;
+  EXPECT_EQ(made.render(chat, {}, options), "What is 2 + 2?\n");
+  Json answered = chat;
+  answered.push_back(Json::Object{{"role", "assistant"}, {"content", "4"}});
+  options.variables = Json::Object{{"eos_token", "<eos>"}};
+  options.add_generation_prompt = false;
+  EXPECT_EQ(made.render(answered, {}, options), "What is 2 + 2?\n4<eos>");
+  options.continue_final_message = true;
+  EXPECT_EQ(made.render(answered, {}, options), "What is 2 + 2?\n4");
 }
 
 TEST(ChatTemplate, MarksWhatTheAssistantWrote) {
