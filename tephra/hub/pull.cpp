@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kWrongContents = 3;     // then the hub, not the network, is at fault
 constexpr double kLongestWait = 300;  // seconds, whatever the hub asks for
+constexpr int64_t kFirstContactTries = 3;
 constexpr size_t kLargestListing = 64 << 20;
 
 bool may_pass(int status) { return status == 408 || status == 429 || status >= 500; }
@@ -106,6 +107,13 @@ class Puller {
       }
       if (answer.failure.empty() && !may_pass(answer.status)) {
         refuse(format("{} at revision {}", what, o_.place.revision), answer, !o_.token.empty());
+      }
+      // Where nothing has ever answered there is most likely nothing.
+      if (answer.unreachable && tries >= kFirstContactTries) {
+        throw Error(
+            Fault::data,
+            format("{}: no hub can be reached at {}: {}", what, o_.place.endpoint, answer.failure),
+            "check the network, and HF_ENDPOINT if it is set");
       }
       wait_before(tries, answer, what);
       stop_if_interrupted();

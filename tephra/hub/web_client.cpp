@@ -238,6 +238,9 @@ WebAnswer WebClient::get(const WebRequest& request) {
   if (transfer.thrown) std::rethrow_exception(transfer.thrown);
   if (code != CURLE_OK && !transfer.ended_by_us) {
     transfer.answer.failure = *reason != '\0' ? reason : c.easy_strerror(code);
+    transfer.answer.unreachable = code == CURLE_COULDNT_RESOLVE_PROXY ||
+                                  code == CURLE_COULDNT_RESOLVE_HOST ||
+                                  code == CURLE_COULDNT_CONNECT;
   }
   if (code == CURLE_OK) transfer.tell_head();  // of an empty body
   return std::move(transfer.answer);

@@ -29,6 +29,7 @@ struct WebRequest {
 struct WebAnswer {
   int status = 0;                     // 0: nothing came
   std::string failure;                // of the transport; empty: the answer came whole
+  bool unreachable = false;           // it failed before there was a connection
   std::string text;                   // the beginning of an error's body
   std::optional<double> retry_after;  // seconds
   // In lower case. Those of redirects stay where the last answer does not say otherwise, but for

@@ -267,6 +267,9 @@ class Pull(unittest.TestCase):
         hub.close()
         done = self.pull(hub, "--retries", "1", code=3)
         self.assertRegex(done.stderr, "owner/name: gave up after 2 tries; .*connect")
+        done = self.pull(hub, code=3)  # by its own eight retries it would take minutes
+        self.assertRegex(done.stderr, f"owner/name: no hub can be reached at {hub.url}: .*connect")
+        self.assertIn("HF_ENDPOINT", done.stderr)
 
     def test_says_what_is_refused_and_why(self):
         for status, says in ((401, "HF_TOKEN"), (403, "HF_TOKEN"), (404, "--revision")):
