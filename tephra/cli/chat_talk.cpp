@@ -8,6 +8,7 @@
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
 #include "tephra/base/text.h"
+#include "tephra/infer/known_tokens.h"
 #include "tephra/infer/recommended_sampling.h"
 #include "tephra/serve/answer_source.h"
 #include "tephra/text/chat_session.h"
@@ -43,6 +44,7 @@ ChatTalk::ChatTalk(Model& model, const Path& folder, const EngineOptions& option
     : tokenizer_(Tokenizer::load(folder)),
       form_(ChatTemplate::load(folder)),
       engine_(model, options) {
+  warn_of_unknown_tokens(tokenizer_, model, folder);
   settings.sampling = recommended_sampling(folder);
 }
 
@@ -105,7 +107,7 @@ TalkAnswer ChatTalk::answer(const std::function<void(const ChatDelta&)>& tell,
     if (!piece) continue;
     add(parser.add(piece->text));
     if (!piece->end) continue;
-    if (piece->end->reason == EndReason::failed) throw Error(Fault::device, piece->end->error);
+    if (has_error(piece->end->reason)) throw Error(Fault::device, piece->end->error);
     a.usage = piece->end->usage;
     a.cut = piece->end->reason == EndReason::length;
   }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include "tephra/base/error.h"
@@ -186,22 +189,30 @@ int run(const Options& o) {
   if (o.throughput && device.kind == Device::Kind::gpu) {
     log_warning("--throughput: a GPU has one class of kernels for answers; it changes nothing");
   }
-  const auto model = load_model(o.model, {.dtype = dtype_for(o.dtype, device),
-                                          .device = device,
-                                          .mapped = true,
-                                          .place = place_for(o.weights)});
-  log_weights(device);
-  Api api(*model, o.model, std::move(options));
-  warn_if_open(o);
+  // Before the weights are read: a port that is taken is told at once, and who asks early is told
+  // to wait.
+  std::unique_ptr<Model> model;
+  std::optional<Api> whole;
+  std::atomic<Api*> ready = nullptr;
   HttpServer server(
       {.host = o.host,
        .port = static_cast<int>(o.port),
        .connections = o.connections,
        .limits = {.body_bytes = max_body}},
       [&](const HttpRequest& request, const HttpClientConnection& client) {
-        return api.handle(request, client);
+        Api* api = ready;
+        return api != nullptr ? api->handle(request, client)
+                              : Api::refusal(503, "the model is being read; try again soon");
       },
       Api::refusal);
+  model = load_model(o.model, {.dtype = dtype_for(o.dtype, device),
+                               .device = device,
+                               .mapped = true,
+                               .place = place_for(o.weights)});
+  log_weights(device);
+  Api& api = whole.emplace(*model, o.model, std::move(options));
+  ready = &api;
+  warn_if_open(o);
   install_signal_handlers();
   const EngineStats s = api.stats();
   log_info("{} is served at {}/v1, with room for {} tokens in {} of KV memory{}",

@@ -132,7 +132,12 @@ VerifyReport verify_layer(const SafetensorsFile& golden, const Options& o) {
 }
 
 VerifyReport verify_model(const std::optional<SafetensorsFile>& golden, const Options& o) {
-  require(o.model.has_value(), "expected --model DIR, got none");
+  if (!o.model) {
+    throw Error(Fault::usage, "expected --model DIR, got none",
+                o.known == "zaya1-8b" ? "tephra pull Zyphra/ZAYA1-8B brings the weights; then add "
+                                        "--model ZAYA1-8B"
+                                      : "");
+  }
   const std::optional<KnownAnswers> known =
       o.known ? std::optional(known_answers(*o.known)) : std::nullopt;
   const DType dtype = *parse_dtype(o.dtype);

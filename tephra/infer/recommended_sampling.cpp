@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/infer/recommended_sampling.h"
 
+#include "tephra/base/error.h"
 #include "tephra/base/json.h"
 
 namespace tephra {
@@ -18,7 +19,11 @@ Sampling recommended_sampling(const Path& folder) {
   s.top_k = fields.integer_or("top_k", s.top_k);
   s.min_p = fields.number_or("min_p", s.min_p);
   s.repetition = fields.number_or("repetition_penalty", s.repetition);
-  check_sampling(s);
+  try {
+    check_sampling(s);
+  } catch (const Error& e) {
+    throw Error(Fault::data, format("{}: {}", file.string(), e.what()));
+  }
   return s;
 }
 

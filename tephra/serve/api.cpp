@@ -8,6 +8,7 @@
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
 #include "tephra/base/text.h"
+#include "tephra/infer/known_tokens.h"
 #include "tephra/infer/recommended_sampling.h"
 #include "tephra/serve/answer_writer.h"
 #include "tephra/serve/api_error.h"
@@ -61,6 +62,7 @@ Api::Api(Model& model, const Path& folder, ApiOptions options)
       sources_(options_.sources),
       created_(static_cast<int64_t>(std::time(nullptr))),
       engine_(model, options_.engine) {
+  warn_of_unknown_tokens(tokenizer_, model, folder);
   if (ChatTemplate::present(folder)) chat_ = ChatTemplate::load(folder);
 }
 
