@@ -296,6 +296,7 @@ class Page(unittest.TestCase):
         self.assertEqual(count(".said strong"), 1)
         self.assertEqual(count(".said em"), 2)
         self.assertEqual(count(".said td"), 2)
+        self.assertEqual(count(".said td.right"), 1)
         self.assertEqual(count(".said blockquote"), 1)
         self.assertEqual(count("img, script, b, iframe"), 0)
         self.assertIn('return "<b>" * grams', self.run_script(f"{LAST}.querySelector('pre').innerText"))
