@@ -2,10 +2,13 @@
 #include "tephra/cli/chat_screen.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 
 #include "tephra/base/error.h"
 #include "tephra/base/signals.h"
@@ -43,7 +46,103 @@ std::string harmless(std::string_view text) {
   return out;
 }
 
-ChatInput::ChatInput() : interactive_(stdin_is_terminal() && stdout_is_terminal()) {}
+namespace {
+
+bool moves_cursor() {
+  const char* kind = std::getenv("TERM");
+  return kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
+}
+
+LineEditor::Screen screen_size() {
+  winsize size{};
+  LineEditor::Screen screen;
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
+    screen = {size.ws_col, size.ws_row};
+  }
+  return screen;
+}
+
+// While it lives keys arrive one by one and unseen, and pastes are marked. Ctrl-C stays a signal.
+class KeyByKey {
+ public:
+  KeyByKey() {
+    ::tcgetattr(STDIN_FILENO, &before_);
+    take();
+    write_out("\x1b[?2004h");
+  }
+  ~KeyByKey() {
+    write_out("\x1b[?2004l");
+    ::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+  }
+  KeyByKey(const KeyByKey&) = delete;
+  KeyByKey& operator=(const KeyByKey&) = delete;
+
+  void take() const {  // once more after the program was stopped and went on
+    termios now = before_;
+    now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    now.c_cc[VMIN] = 1;
+    now.c_cc[VTIME] = 0;
+    ::tcsetattr(STDIN_FILENO, TCSADRAIN, &now);
+  }
+
+ private:
+  termios before_{};
+};
+
+}  // namespace
+
+ChatInput::ChatInput()
+    : interactive_(stdin_is_terminal() && stdout_is_terminal()),
+      editing_(interactive_ && moves_cursor()) {}
+
+bool ChatInput::read_more() {
+  pollfd p{STDIN_FILENO, POLLIN, 0};
+  if (::poll(&p, 1, 100) <= 0) return false;
+  char bytes[4096];
+  const ssize_t got = ::read(STDIN_FILENO, bytes, sizeof bytes);
+  if (got < 0 && errno == EINTR) return false;
+  if (got <= 0) {
+    ended_ = true;
+  } else {
+    held_.append(bytes, static_cast<size_t>(got));
+  }
+  return true;
+}
+
+ChatInput::Event ChatInput::edit_line(const std::string& prompt, std::string& line) {
+  const KeyByKey keys;
+  editor_.begin(prompt);
+  for (;;) {
+    while (!held_.empty()) {
+      const char byte = held_[0];
+      held_.erase(0, 1);
+      const LineEditor::Event event = editor_.feed(byte);
+      if (event == LineEditor::Event::none) continue;
+      if (event == LineEditor::Event::end) {
+        ended_ = true;
+        return Event::end;
+      }
+      write_out(editor_.draw_end(screen_size()));
+      line = editor_.text();
+      editor_.remember(line);
+      return Event::text;
+    }
+    write_out(editor_.draw(screen_size()));
+    if (ended_) return Event::end;
+    while (held_.empty() && !ended_) {
+      errno = 0;
+      const bool came = read_more();
+      if (interrupted()) {
+        write_out("^C");
+        return Event::interrupt;
+      }
+      if (!came && errno == EINTR) {  // stopped by Ctrl-Z, and back
+        keys.take();
+        write_out(editor_.draw(screen_size()));
+      }
+    }
+  }
+}
 
 bool ChatInput::more_is_there(int milliseconds) const {
   if (!held_.empty()) return true;
@@ -52,6 +151,7 @@ bool ChatInput::more_is_there(int milliseconds) const {
 }
 
 ChatInput::Event ChatInput::next_line(const std::string& prompt, std::string& line) {
+  if (editing_) return edit_line(prompt, line);
   if (interactive_ && !prompt.empty()) write_out(prompt);
   for (;;) {
     const size_t end = held_.find('\n');
@@ -62,18 +162,8 @@ ChatInput::Event ChatInput::next_line(const std::string& prompt, std::string& li
       return Event::text;
     }
     if (ended_) return Event::end;
-    pollfd p{STDIN_FILENO, POLLIN, 0};
-    const int ready = ::poll(&p, 1, 100);
+    read_more();
     if (interrupted()) return Event::interrupt;
-    if (ready <= 0) continue;
-    char bytes[4096];
-    const ssize_t got = ::read(STDIN_FILENO, bytes, sizeof bytes);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {
-      ended_ = true;
-    } else {
-      held_.append(bytes, static_cast<size_t>(got));
-    }
   }
 }
 

@@ -6,12 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "tephra/cli/line_editor.h"
 #include "tephra/text/chat_parser.h"
 
 namespace tephra {
 
-// What arrives on standard input. Lines that are pasted together stay together on a terminal; a
-// line that ends with \ goes on in the next; a block may be put between lines of """.
+// What arrives on standard input. On a terminal lines can be edited, and earlier ones come back by
+// the arrow keys; lines that are pasted together stay together. A line that ends with \ goes on in
+// the next; a block may be put between lines of """.
 class ChatInput {
  public:
   ChatInput();
@@ -23,11 +25,15 @@ class ChatInput {
 
  private:
   Event next_line(const std::string& prompt, std::string& line);
+  Event edit_line(const std::string& prompt, std::string& line);
   bool more_is_there(int milliseconds) const;
+  bool read_more();  // false when there was nothing within a tenth of a second
 
   bool interactive_;
+  bool editing_;  // the terminal can move its cursor
   bool ended_ = false;
   std::string held_;
+  LineEditor editor_;
 };
 
 // What is shown of an answer. On a terminal thoughts are dimmed, and no byte of the model's text

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tephra/base/error.h"
+#include "tephra/text/display_width.h"
 #include "tephra/text/unicode.h"
 
 namespace tephra {
@@ -128,6 +129,11 @@ size_t next_settled(std::string_view text, size_t at, NormalForm form) {
 }
 
 }  // namespace
+
+int display_width(uint32_t c) {
+  if (c < 0x20 || c == 0x7f) return 0;
+  return utf8proc_charwidth(static_cast<utf8proc_int32_t>(c));
+}
 
 uint32_t lower_code_point(uint32_t c) {
   return static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));

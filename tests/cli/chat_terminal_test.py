@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tephra chat on a terminal: prompts, colours, Ctrl-C, Ctrl-D, pasted lines. Arguments: the tephra
 binary, the source folder."""
+import json
 import os
 import pathlib
 import pty
@@ -87,7 +88,7 @@ class Chat(unittest.TestCase):
         chat.expect("> ")
         chat.send("Hello\n")
         answer = chat.expect(r"as long as allowed\]")
-        self.assertNotIn("\x1b", answer)
+        self.assertNotRegex(answer, "\x1b\\[[0-9;]*m")
         self.assertIn("(thinking) ", answer)
         chat.send("/quit\n")
         self.assertEqual(chat.code(), 0)
@@ -124,6 +125,37 @@ class Chat(unittest.TestCase):
             chat.send("Hello\n")
             chat.expect(r"\[3 tokens")
         chat.expect("> ")
+        chat.send("\x04")
+        self.assertEqual(chat.code(), 0)
+
+    def test_lines_are_edited_and_come_back(self):
+        chat = Terminal(self.model, "--max-tokens", "3")
+        file = pathlib.Path(self.scratch.name) / "edited.jsonl"
+        chat.expect("> ")
+        chat.send("wrld\x1b[D\x1b[D\x1b[Do\x01hello \n")  # left, left, left, o; to the beginning
+        chat.expect(r"\[3 tokens")
+        chat.expect("> ")
+        chat.send("\x1b[A\x7f\x7f\n")
+        chat.expect(r"\[3 tokens")
+        chat.expect("> ")
+        chat.send("\x1b[200~two\nlines\x1b[201~")
+        time.sleep(0.1)
+        chat.send("\n")
+        chat.expect(r"\[3 tokens")
+        chat.expect("> ")
+        chat.send(f"/save {file}\n")
+        chat.expect("saved 6 messages")
+        said = [m["content"] for m in json.loads(file.read_text())["messages"] if m["role"] == "user"]
+        self.assertEqual(said, ["hello world", "hello wor", "two\nlines"])
+        chat.expect("> ")
+        chat.send("\x04")
+        self.assertEqual(chat.code(), 0)
+
+    def test_a_dumb_terminal_keeps_its_own_lines(self):
+        chat = Terminal(self.model, "--max-tokens", "3", TERM="dumb")
+        chat.expect("> ")
+        chat.send("Hello\n")
+        self.assertNotIn("\x1b", chat.expect(r"\[3 tokens"))
         chat.send("\x04")
         self.assertEqual(chat.code(), 0)
 
