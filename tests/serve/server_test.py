@@ -135,6 +135,26 @@ class Server(unittest.TestCase):
         headers = {"Host": "proxy.example", "Authorization": "Bearer a-key"}
         self.assertEqual(self.ask(port, "/v1/models", headers)[0], 200, "a page does not know the key")
 
+    def test_says_what_is_wrong_with_a_folder(self):
+        folder = pathlib.Path(self.scratch.name) / "wrong"
+        config = json.loads((SOURCE / "tests/eval/config.json").read_text())
+        small = pathlib.Path(self.scratch.name) / "small.json"
+        small.write_text(json.dumps({**config, "vocab_size": 300}))
+        subprocess.run([TEPHRA, "checkpoint", "random", "--quiet", "--config", small, "--out", folder],
+                       check=True, timeout=60)
+        shutil.copy(SOURCE / "tests/golden/tokenizer-byte-level/tokenizer.json", folder)
+        (folder / "generation_config.json").write_text('{"temperature": -3}')
+        done = subprocess.run([TEPHRA, "serve", "--model", folder, "--port", "0"], capture_output=True,
+                              text=True, timeout=30, check=False)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn(f"{folder}/generation_config.json: temperature: expected 0 or more", done.stderr)
+        (folder / "generation_config.json").unlink()
+        shutil.copy(SOURCE / "tests/golden/chat/zaya1.jinja", folder / "chat_template.jinja")
+        done = subprocess.run([TEPHRA, "chat", "--model", folder], input="", capture_output=True, text=True,
+                              timeout=30, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"tokenizer.json: its tokens have ids up to \d+, .* ids 0 to 299;")
+
     def test_says_that_keys_or_a_port_cannot_be_had(self):
         empty = pathlib.Path(self.scratch.name) / "none"
         empty.write_text("# no key\n")
