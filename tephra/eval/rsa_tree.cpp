@@ -178,6 +178,7 @@ std::string rsa_score_table(const RsaScore& s) {
 std::string rsa_vote_table(const RsaQuestion& question, const RsaOutcome& outcome) {
   using Align = TextTable::Align;
   const RsaRound& last = outcome.rounds.back();
+  if (last.votes.empty()) return "no trace of the last round gave an answer\n";
   constexpr size_t kMost = 8;
   TextTable table({Align::left, Align::right, Align::right, Align::left});
   table.add({"answer", "traces", "share", question.right ? "right" : ""});

@@ -108,6 +108,15 @@ TEST(RsaOutcomes, ProblemsAreAskedAsTheyAreTrained) {
   EXPECT_TRUE(asked[1].right("it is 2"));
 }
 
+TEST(RsaTrees, SayWhenNoTraceGaveAnAnswer) {
+  const Tokenizer tokenizer = letters();
+  const RsaQuestion question = rsa_question("2 + 2?", "4", {.tokenizer = &tokenizer});
+  const RsaOutcome none = rsa_outcome(question, {.rounds = {{trace("well"), trace("hm")}}});
+  EXPECT_EQ(rsa_vote_table(question, none), "no trace of the last round gave an answer\n");
+  const RsaOutcome one = rsa_outcome(question, {.rounds = {{trace("well"), trace("so 4")}}});
+  EXPECT_NE(rsa_vote_table(question, one).find("50.0 %"), std::string::npos);
+}
+
 TEST(RsaTrees, AreWrittenWhole) {
   const Tokenizer tokenizer = letters();
   const std::vector<RsaQuestion> questions = {
