@@ -408,6 +408,32 @@ def rows_of(rsa, voting, greedy, shared):
     return rows
 
 
+def by_right_attempts(trees):
+    """Of the traces that saw so many right attempts: how many are right, and how many there are."""
+    counts = {}
+    for tree in trees:
+        for before, after in zip(tree["rounds"], tree["rounds"][1:]):
+            for trace in after["traces"]:
+                seen = sum(before["traces"][parent]["right"] for parent in trace["parents"])
+                right, all_of_them = counts.get(seen, (0, 0))
+                counts[seen] = right + trace["right"], all_of_them + 1
+    return dict(sorted(counts.items()))
+
+
+def reading_table(o, arms):
+    """Whether a model can use what it is shown; over every tree that there is."""
+    text = "\n| right attempts in the prompt |" + "".join(f" {i} |" for i in range(o.c + 1))
+    text += "\n|---|" + "---:|" * (o.c + 1) + "\n"
+    for arm in arms:
+        trees = [tree for folder in sorted(o.out.glob(f"{arm}-?")) for tree in questions_of(folder, "rsa").values()]
+        counts = by_right_attempts(trees)
+        if counts:
+            cells = (counts.get(i) for i in range(o.c + 1))
+            text += f"| {arm} |" + "".join(
+                f" {100 * each[0] / each[1]:.0f} % of {each[1]:,} |" if each else " |" for each in cells) + "\n"
+    return text
+
+
 def collect(o, arms):
     """By arm: rows over all seeds; and how each seed did by itself."""
     pooled, by_seed = {}, {}
@@ -428,8 +454,9 @@ def collect(o, arms):
 def report(o):
     arms = [arm for arm in o.arms.split(",") if (o.out / f"{arm}-1").exists()]
     pooled, by_seed = collect(o, arms)
+    reading = reading_table(o, arms)
     if not pooled:
-        print("no questions were answered by all models")
+        print("no questions were answered by all models\n" + reading)
         return
     steps = json.loads((o.out / "steps.json").read_text())
     text = f"Steps of the plain models by seed: {steps}; {o.more:g} of that in the second stage.\n\n| answer by |"
@@ -449,6 +476,7 @@ def report(o):
     for arm in arms:
         for seed, each in enumerate(by_seed[arm], 1):
             text += f"| {arm} | {seed} |" + "".join(f" {100 * each[what]:.1f} |" for what in rows) + "\n"
+    text += reading
     (o.out / "results.md").write_text(text)
     (o.out / "results.json").write_text(json.dumps(
         {"settings": {k: str(v) for k, v in vars(o).items()}, "steps": steps, "by_seed": by_seed}, indent=1))
