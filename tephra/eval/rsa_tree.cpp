@@ -19,7 +19,9 @@ Json options_json(const RsaOptions& o) {
                       {"beta", o.trace_tokens},
                       {"tau", o.tail_tokens},
                       {"temperature", o.sampling.temperature},
+                      {"top_k", o.sampling.top_k},
                       {"top_p", o.sampling.top_p},
+                      {"min_p", o.sampling.min_p},
                       {"seed", static_cast<int64_t>(o.sampling.seed)}};
 }
 

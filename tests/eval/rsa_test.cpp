@@ -124,6 +124,7 @@ TEST(RsaTrees, AreWrittenWhole) {
   const std::vector<RsaOutcome> outcomes = {rsa_outcome(questions[0], small_tree())};
   RsaOptions options;
   options.traces = 3;
+  options.sampling.min_p = 0.05;
   const RsaReport report{.model = "m",
                          .options = options,
                          .questions = questions,
@@ -131,6 +132,8 @@ TEST(RsaTrees, AreWrittenWhole) {
                          .seconds = 1.5};
   const Json tree = rsa_tree_json(report);
   EXPECT_EQ(tree.find("options")->find("n")->integer(), 3);
+  EXPECT_EQ(tree.find("options")->find("min_p")->number(), 0.05);
+  EXPECT_EQ(tree.find("options")->find("top_k")->integer(), 0);
   EXPECT_EQ(tree.find("tokens")->find("prompt")->integer(), 60);
   EXPECT_DOUBLE_EQ(tree.find("score")->find("mean")->number(), 2.0 / 3);
   const Json& question = tree.find("questions")->array()[0];
