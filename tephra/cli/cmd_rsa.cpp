@@ -21,7 +21,7 @@ struct Options {
   std::string model;
   std::optional<std::string> prompt, prompt_file, questions, environments, out;
   std::string answer;
-  int64_t n = 16, c = 4, rounds = 2, beta = 0, tau = 0;
+  int64_t n = 16, c = 0, rounds = 2, beta = 0, tau = 0;
   Sampling sampling{.temperature = 1};
   int64_t seed = 0;
   std::vector<std::string> stop;
@@ -67,8 +67,11 @@ void describe_inputs(Flags& flags, Options& o) {
 void describe(Flags& flags, Options& o) {
   describe_inputs(flags, o);
   flags.add("--n", o.n, "N: traces of each round").range(1, 4096);
-  flags.add("--c", o.c, "C: tails in a prompt of the later rounds; 1 goes on after its own tail")
-      .range(1, 64);
+  flags
+      .add("--c", o.c,
+           "C: tails in a prompt of the later rounds; 1 goes on after its own tail; 0: 4, or N "
+           "where that is less")
+      .range(0, 64);
   flags.add("--rounds", o.rounds, "T: rounds after the first; 0 is parallel sampling")
       .range(0, 1000);
   flags.add("--beta", o.beta, "tokens of a trace, at most; 0: 16384, or what the context allows")
@@ -154,7 +157,7 @@ std::vector<RsaQuestion> read_problems(const Options& o, const RsaForm& form) {
 RsaOptions rsa_options(const Options& o, const Tokenizer& tokenizer) {
   RsaOptions r;
   r.traces = o.n;
-  r.candidates = o.c;
+  r.candidates = o.c > 0 ? o.c : std::min(r.candidates, o.n);
   r.rounds = o.rounds;
   r.trace_tokens = o.beta;
   r.tail_tokens = o.tau;
@@ -177,7 +180,8 @@ RsaOptions fitted_to(const RsaOptions& options, const std::vector<RsaQuestion>& 
   return r;
 }
 
-// What was asked, and what has come of it; after Ctrl-C of the questions that were finished.
+// What was asked, and what has come of it; after Ctrl-C of the questions that were finished, or of
+// the rounds of a single one.
 struct Finished {
   std::vector<RsaQuestion> questions;
   std::vector<RsaOutcome> outcomes;
@@ -196,11 +200,35 @@ Finished solve(Rsa& rsa, const RsaOptions& options, const std::vector<RsaQuestio
   }
   all.seconds = steady_seconds() - begin;
   for (size_t i = 0; i < questions.size(); ++i) {
-    if (!rsa.finished(i)) continue;
+    const RsaTree tree = rsa.whole_rounds(i);
+    if (!rsa.finished(i) && (questions.size() > 1 || tree.rounds.empty())) continue;
     all.questions.push_back(questions[i]);
-    all.outcomes.push_back(rsa_outcome(questions[i], rsa.tree(i)));
+    all.outcomes.push_back(rsa_outcome(questions[i], tree));
   }
   return all;
+}
+
+std::string what_was_finished(const Options& o, const Finished& done, size_t questions) {
+  const size_t finished = done.outcomes.size();
+  if (questions > 1) return format("{} of {} problems were finished", finished, questions);
+  if (finished == 0) return "nothing was finished";
+  const size_t rounds = done.outcomes[0].rounds.size();
+  return format("{} of {} rounds were finished{}", rounds, o.rounds + 1,
+                o.out ? " and are in " + *o.out : "; with --out they would have been kept");
+}
+
+// A trace that was cut has no answer, mostly.
+void tell_of_cut_traces(const RsaReport& report) {
+  size_t cut = 0, all = 0;
+  for (const RsaOutcome& each : report.outcomes) {
+    for (const RsaTrace& trace : each.tree.rounds.back()) {
+      ++all;
+      if (trace.end == EndReason::length) ++cut;
+    }
+  }
+  if (4 * cut < all || cut == 0) return;
+  log_info("{} of {} traces of the last round were cut at {} tokens; a larger --beta lets them end",
+           cut, all, report.options.trace_tokens);
 }
 
 void write_tree(const Path& folder, const RsaReport& report) {
@@ -266,10 +294,10 @@ int run(const Options& o) {
                          .seconds = done.seconds};
   if (o.out && !done.outcomes.empty()) write_tree(*o.out, report);
   if (interrupted()) {
-    throw Error(Fault::interrupted, format("interrupted; {} of {} problems were finished",
-                                           done.outcomes.size(), questions.size()));
+    throw Error(Fault::interrupted, "interrupted; " + what_was_finished(o, done, questions.size()));
   }
   print_results(o, report);
+  tell_of_cut_traces(report);
   return 0;
 }
 

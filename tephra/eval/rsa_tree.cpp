@@ -19,7 +19,9 @@ Json options_json(const RsaOptions& o) {
                       {"beta", o.trace_tokens},
                       {"tau", o.tail_tokens},
                       {"temperature", o.sampling.temperature},
+                      {"top_k", o.sampling.top_k},
                       {"top_p", o.sampling.top_p},
+                      {"min_p", o.sampling.min_p},
                       {"seed", static_cast<int64_t>(o.sampling.seed)}};
 }
 
@@ -178,6 +180,7 @@ std::string rsa_score_table(const RsaScore& s) {
 std::string rsa_vote_table(const RsaQuestion& question, const RsaOutcome& outcome) {
   using Align = TextTable::Align;
   const RsaRound& last = outcome.rounds.back();
+  if (last.votes.empty()) return "no trace of the last round gave an answer\n";
   constexpr size_t kMost = 8;
   TextTable table({Align::left, Align::right, Align::right, Align::left});
   table.add({"answer", "traces", "share", question.right ? "right" : ""});

@@ -341,6 +341,13 @@ std::optional<Rsa::Ended> Rsa::next(double seconds) {
   return ended;
 }
 
+RsaTree Rsa::whole_rounds(size_t problem) const {
+  const Work& work = problems_[problem];
+  RsaTree tree = work.tree;
+  if (work.open > 0) tree.rounds.pop_back();
+  return tree;
+}
+
 void Rsa::run() {
   while (!finished()) (void)next(1);
 }

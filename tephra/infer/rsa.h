@@ -110,6 +110,8 @@ class Rsa {
   void run();  // to the end
 
   const RsaTree& tree(size_t problem) const { return problems_[problem].tree; }
+  // Without the round that is under way: what there is to keep of a problem that is left.
+  RsaTree whole_rounds(size_t problem) const;
   int64_t new_tokens() const;  // of all so far, unfinished traces included
 
  private:

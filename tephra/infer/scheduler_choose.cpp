@@ -130,11 +130,25 @@ void Scheduler::choose_from(DecodeStep& step, std::span<const Heard> heard) {
   std::vector<std::optional<std::vector<DecodeStep::Likeliest>>> candidates(likeliest.size());
   if (draws) candidates = step.at_least(least);
 
-  std::vector<Heard> others;
-  for (const Heard& h : heard) {
+  // A draw sorts its candidates, at temperature 1 hundreds or thousands of them: rows side by side.
+  std::vector<int32_t> drawn(heard.size());
+  parallel_for(static_cast<int64_t>(heard.size()), 1, [&](int64_t each, int64_t) {
+    const Heard& h = heard[static_cast<size_t>(each)];
     const auto row = static_cast<size_t>(h.row);
-    Sequence& s = *h.sequence;
-    const EngineRequest& r = s.request;
+    if (!std::isfinite(least[row]) || !std::isfinite(likeliest[row].logit)) return;
+    if (!candidates[row]) return;
+    const Sequence& s = *h.sequence;
+    std::vector<SampleCandidate> some;
+    for (const auto& [token, logit] : *candidates[row]) some.push_back({token, logit});
+    drawn[static_cast<size_t>(each)] =
+        sample_among(some, s.request.sampling, s.request.stream, static_cast<uint64_t>(s.known()));
+  });
+
+  std::vector<Heard> others;
+  for (size_t i = 0; i < heard.size(); ++i) {
+    const Heard& h = heard[i];
+    const auto row = static_cast<size_t>(h.row);
+    const EngineRequest& r = h.sequence->request;
     const bool plain = takes_plain_logits(r), greedy = r.sampling.temperature == 0;
     if (!plain || (!greedy && std::isfinite(likeliest[row].logit) && !candidates[row])) {
       others.push_back(h);
@@ -143,11 +157,7 @@ void Scheduler::choose_from(DecodeStep& step, std::span<const Heard> heard) {
     } else if (greedy) {
       take_token(h.sequence, {.id = likeliest[row].token, .logprobs = {}});
     } else {
-      std::vector<SampleCandidate> some;
-      for (const auto& [token, logit] : *candidates[row]) some.push_back({token, logit});
-      const auto position = static_cast<uint64_t>(s.known());
-      take_token(h.sequence,
-                 {.id = sample_among(some, r.sampling, r.stream, position), .logprobs = {}});
+      take_token(h.sequence, {.id = drawn[i], .logprobs = {}});
     }
   }
   choose_from_rows(step.logits(), others);

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tephra/base/files.h"
+#include "tephra/base/format.h"
 #include "tephra/base/json.h"
 #include "tests/cli/chat_model.h"
 #include "tests/support/program.h"
@@ -66,6 +67,32 @@ TEST_F(RsaCommand, SolvesAProblemAndSavesItsTree) {
   };
   const std::string first = again({});
   EXPECT_EQ(again({"--threads", "1", "--sequences", "2"}), first);
+}
+
+TEST_F(RsaCommand, KeepsWholeRoundsOfAProblemThatIsInterrupted) {
+  // More rounds than anybody waits for, and Ctrl-C once the first is over.
+  const std::string script = format(
+      "{} rsa --model {} --kv-memory 32MiB --prompt 'What is 2 + 2?' --n 2 --rounds 1000 --beta 16 "
+      "--tau 8 --out {} 2> {} & p=$!; until grep -q 'round 0 of 1000' {}; do sleep 0.05; done; "
+      "kill -INT $p; wait $p",
+      TEPHRA_BINARY, at("model"), at("tree"), at("said"), at("said"));
+  const Ran ran = Program{.path = "/bin/bash"}({"-c", script});
+  const std::string said = read_file(scratch_ / "said");
+  EXPECT_EQ(ran.code, 130) << said;
+  EXPECT_NE(said.find(" of 1001 rounds were finished and are in " + at("tree")), said.npos) << said;
+  const Json tree = Json::parse(read_file(scratch_ / "tree/tree.json"), "tree.json");
+  const Json::Array& rounds = tree.find("questions")->array()[0].find("rounds")->array();
+  EXPECT_GE(rounds.size(), 1u);
+  EXPECT_LT(rounds.size(), 1001u);
+  EXPECT_EQ(rounds.back().find("traces")->array().size(), 2u);
+}
+
+TEST_F(RsaCommand, FewTracesNeedNoOtherFlag) {
+  const Ran ran = rsa({"--prompt", "What is 2 + 2?", "--n", "2", "--rounds", "1", "--beta", "16"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_NE(ran.err.find("1 round with 2 tails of 8 tokens"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("traces of the last round were cut at 16 tokens"), std::string::npos)
+      << ran.err;
 }
 
 TEST_F(RsaCommand, MeasuresQuestionFilesAndTasks) {

@@ -108,6 +108,15 @@ TEST(RsaOutcomes, ProblemsAreAskedAsTheyAreTrained) {
   EXPECT_TRUE(asked[1].right("it is 2"));
 }
 
+TEST(RsaTrees, SayWhenNoTraceGaveAnAnswer) {
+  const Tokenizer tokenizer = letters();
+  const RsaQuestion question = rsa_question("2 + 2?", "4", {.tokenizer = &tokenizer});
+  const RsaOutcome none = rsa_outcome(question, {.rounds = {{trace("well"), trace("hm")}}});
+  EXPECT_EQ(rsa_vote_table(question, none), "no trace of the last round gave an answer\n");
+  const RsaOutcome one = rsa_outcome(question, {.rounds = {{trace("well"), trace("so 4")}}});
+  EXPECT_NE(rsa_vote_table(question, one).find("50.0 %"), std::string::npos);
+}
+
 TEST(RsaTrees, AreWrittenWhole) {
   const Tokenizer tokenizer = letters();
   const std::vector<RsaQuestion> questions = {
@@ -115,6 +124,7 @@ TEST(RsaTrees, AreWrittenWhole) {
   const std::vector<RsaOutcome> outcomes = {rsa_outcome(questions[0], small_tree())};
   RsaOptions options;
   options.traces = 3;
+  options.sampling.min_p = 0.05;
   const RsaReport report{.model = "m",
                          .options = options,
                          .questions = questions,
@@ -122,6 +132,8 @@ TEST(RsaTrees, AreWrittenWhole) {
                          .seconds = 1.5};
   const Json tree = rsa_tree_json(report);
   EXPECT_EQ(tree.find("options")->find("n")->integer(), 3);
+  EXPECT_EQ(tree.find("options")->find("min_p")->number(), 0.05);
+  EXPECT_EQ(tree.find("options")->find("top_k")->integer(), 0);
   EXPECT_EQ(tree.find("tokens")->find("prompt")->integer(), 60);
   EXPECT_DOUBLE_EQ(tree.find("score")->find("mean")->number(), 2.0 / 3);
   const Json& question = tree.find("questions")->array()[0];

@@ -132,6 +132,23 @@ TEST_F(RsaTest, IsWhatAPlainLoopOverItsTracesGives) {
   }
 }
 
+TEST_F(RsaTest, WholeRoundsAreThereBeforeTheProblemIsFinished) {
+  Engine engine(*model_, engine_options());
+  Rsa rsa(engine, *tokenizer_, {problem(1), problem(2)}, small());
+  EXPECT_TRUE(rsa.whole_rounds(0).rounds.empty());
+  for (int64_t of_first_round = 0; of_first_round < 4;) {
+    const auto ended = rsa.next(10);
+    ASSERT_TRUE(ended);
+    if (ended->problem == 0) ++of_first_round;
+  }
+  EXPECT_EQ(rsa.tree(0).rounds.size(), 2u) << "the second round is under way";
+  const RsaTree kept = rsa.whole_rounds(0);
+  rsa.run();
+  ASSERT_EQ(kept.rounds.size(), 1u);
+  expect_same(kept, {.rounds = {rsa.tree(0).rounds[0]}});
+  expect_same(rsa.whole_rounds(1), rsa.tree(1));
+}
+
 TEST_F(RsaTest, WithoutRoundsIsParallelSampling) {
   RsaOptions o = small();
   o.rounds = 0;
