@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole stages of the data pipeline on files: reading, from raw to deduplicated, on more threads,
 // and what they need of memory and disk.
+#include <fcntl.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -90,6 +92,32 @@ size_t read_text_column(const Path& path) {
   return sum;
 }
 
+// The pages of the text column decompressed and nothing else, to memory that is there already.
+double decompress_rate(const DataBenchRows& rows, const Path& parquet) {
+  const FileReader file(parquet);
+  const ParquetMeta meta = read_parquet_meta(file);
+  std::vector<std::pair<std::string, size_t>> pages;  // and their sizes before
+  size_t bytes = 0;
+  for (const ParquetRowGroup& group : meta.groups) {
+    const ParquetChunk& chunk = group.chunks[0];
+    std::string all(static_cast<size_t>(chunk.bytes), '\0');
+    file.read(chunk.offset, std::as_writable_bytes(std::span(all)));
+    for (std::string_view rest = all; !rest.empty();) {
+      const ParquetPageHeader header = read_page_header(rest, parquet.string());
+      const auto packed = static_cast<size_t>(header.packed_bytes);
+      pages.emplace_back(rest.substr(header.header_bytes, packed), header.bytes);
+      rest.remove_prefix(header.header_bytes + packed);
+      bytes += static_cast<size_t>(header.bytes);
+    }
+  }
+  std::string page;
+  return rows.best(megabytes(bytes), [&] {
+    for (const auto& [packed, size] : pages) {
+      decompress_page(PageCodec::zstd, packed, size, page, parquet.string());
+    }
+  });
+}
+
 size_t read_all(ByteReader& reader) {
   std::vector<char> buffer(size_t{1} << 20);
   size_t sum = 0;
@@ -112,6 +140,7 @@ void bench_parquet(DataBenchRows& rows, const Path& folder) {
                    rows.best(megabytes(bytes), [&] { read_text_column(parquet); }), "MB/s", 600};
   row.ratio_target = 1.3;
   rows.add(row);
+  rows.add({0, "the same pages, only decompressed", decompress_rate(rows, parquet), "MB/s"});
   rows.add({0, "parquet to JSON lines",
             rows.best(megabytes(bytes), [&] { read_all(*open_documents(parquet)); }), "MB/s"});
 }
@@ -119,7 +148,7 @@ void bench_parquet(DataBenchRows& rows, const Path& folder) {
 // Filtered, deduplicated and written: seconds of one run.
 double run_whole(const Path& folder, const Path& input) {
   PipelineConfig config;
-  config.inputs = {input.string()};
+  config.inputs = {"web=" + input.string()};
   config.out = (folder / "whole").string();
   PipelineStage filter, dedup;
   filter.kind = "filter";
@@ -130,22 +159,35 @@ double run_whole(const Path& folder, const Path& input) {
   return seconds_of([&] { run_pipeline(config, false); });
 }
 
+// The texts in so many files of a folder.
+Path write_parts(const std::vector<std::string>& texts, size_t parts, const Path& folder) {
+  make_writable_folder(folder);
+  for (size_t p = 0; p < parts; ++p) {
+    const auto begin = texts.begin() + static_cast<ptrdiff_t>(p * texts.size() / parts);
+    const auto end = texts.begin() + static_cast<ptrdiff_t>((p + 1) * texts.size() / parts);
+    write_file(folder / format("part-{}.jsonl.zst", p), zstd_frames(json_lines({begin, end})));
+  }
+  return folder;
+}
+
 void bench_whole(DataBenchRows& rows, const Path& folder) {
   if (!rows.wanted("end to end")) return;
   size_t bytes = 0;
   for (const std::string& text : rows.options().texts) bytes += text.size();
-  const Path input = folder / "in.jsonl.zst";
-  write_file(input, zstd_frames(json_lines(rows.options().texts)));
-  const auto best_of = [&](int threads) {
+  const auto best_of = [&](const Path& input, int threads) {
     set_num_threads(threads);
     double least = 1e30;
     for (int pass = 0; pass < 3; ++pass) least = std::min(least, run_whole(folder, input));
     return least;
   };
-  const double one = best_of(1);
-  rows.add({12, "end to end: zyda1 filter, native dedup", megabytes(bytes) / one, "MB/s", 40});
+  const Path one = write_parts(rows.options().texts, 1, folder / "one");
+  const double alone = best_of(one, 1);
+  rows.add({12, "end to end: zyda1 filter, native dedup", megabytes(bytes) / alone, "MB/s", 40});
   if (std::thread::hardware_concurrency() > 1) {
-    rows.add({13, "end to end, two threads to one", one / best_of(2), "x", 1.85});
+    const Path four = write_parts(rows.options().texts, 4, folder / "four");
+    rows.add({13, "end to end, two threads to one, four files", best_of(four, 1) / best_of(four, 2),
+              "x", 1.85});
+    rows.add({13, "end to end, two threads to one, one file", alone / best_of(one, 2), "x", 1.85});
   }
   set_num_threads(1);
 }
@@ -184,6 +226,24 @@ void write_bands(const Path& folder, const CorpusFile& file, size_t documents) {
   records.append(std::string(documents * sizeof(DocumentRecord), '\0'));
 }
 
+// To write that many bytes, have them on the disk, and read them from there: what records cost that
+// do not fit into memory, whatever is done with them.
+double disk_seconds(const Path& path, size_t bytes) {
+  std::string part(kFrameBytes, '\0');
+  for (size_t i = 0; i < part.size(); ++i) part[i] = static_cast<char>(i * i >> 7);
+  const double seconds = seconds_of([&] {
+    AppendFile file(path, 0);
+    for (size_t at = 0; at < bytes; at += part.size()) file.append(part);
+    file.flush();
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    ::close(fd);
+    read_all(*ByteReader::open(path));
+  });
+  std::filesystem::remove(path);
+  return seconds;
+}
+
 void bench_clusters(DataBenchRows& rows, const Path& folder) {
   if (!rows.wanted("clusters")) return;
   const std::vector<CorpusFile> files = {{"web", "a", "a.jsonl"}};
@@ -208,6 +268,9 @@ void bench_clusters(DataBenchRows& rows, const Path& folder) {
   const double external = seconds_of(cluster(one_band / 10));
   rows.add({9, "clusters from disk, a tenth of a band in memory", record_count / external,
             "M records/s"});
+  const double disk =
+      disk_seconds(folder / "disk.bin", documents * kJoinBands * sizeof(BandRecord));
+  rows.add({9, "the same as a share of the disk's bandwidth", 100 * disk / external, "%", 70});
   rows.add({0, "the same file only read", record_count / read, "M records/s"});
 }
 

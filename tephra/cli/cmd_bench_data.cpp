@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tephra bench data: the data pipeline against its targets, and against Python and DuckDB.
+#include <cstdlib>
+
 #include "tephra/base/error.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/bench_data.h"
@@ -24,6 +26,7 @@ struct Options {
   std::optional<std::string> languages;
   double seconds = 1;
   bool quality = false;
+  bool avx2 = false;
   int64_t pairs = 10000;
   bool json = false;
 };
@@ -42,6 +45,7 @@ void describe(Flags& flags, Options& o) {
             "of language ID, such as lid.176.ftz; without it, a made one, for speed only");
   flags.add("--languages FILE", o.languages,
             ".jsonl of documents in many languages, for how often a sample tells the same");
+  flags.add("--avx2", o.avx2, "with vectors of AVX2 only, as on machines without AVX-512");
   flags.add("--quality", o.quality,
             "instead of speed: recall, precision and traps of deduplication at full size");
   flags.add("--pairs", o.pairs, "of --quality: planted ones at each similarity, and documents")
@@ -148,6 +152,10 @@ DataBenchOptions bench_options(const Options& o) {
 int run(const Options& o) {
   std::vector<DataBenchRow> rows;
   std::string subject;
+  if (o.avx2) {
+    use_avx2_at_most();
+    ::setenv("SIMDJSON_FORCE_IMPLEMENTATION", "haswell", 1);
+  }
   if (o.quality) {
     rows = bench_data_quality({.pairs = o.pairs, .documents = o.pairs});
     subject = format("{} planted pairs at each similarity", human_count(o.pairs));
@@ -157,6 +165,7 @@ int run(const Options& o) {
     subject = format("{} documents of {}; one thread; best pass within {} s; MB are 10^6 bytes",
                      human_count(static_cast<int64_t>(options.texts.size())),
                      o.text.value_or("made text"), o.seconds);
+    if (o.avx2) subject += "; AVX2 only";
   }
   if (!o.json) {
     print("{}; {}", subject, this_machine().cpu);

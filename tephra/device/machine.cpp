@@ -17,6 +17,13 @@
 #include "tephra/base/format.h"
 
 namespace tephra {
+
+void use_avx2_at_most() {
+#if defined(__x86_64__)
+  hwy::DisableTargets(HWY_AVX2 - 1);  // better ones have lower bits
+#endif
+}
+
 namespace {
 
 namespace fs = std::filesystem;

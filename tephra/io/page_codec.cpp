@@ -6,6 +6,7 @@
 #include <zstd.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "tephra/base/error.h"
 
@@ -129,16 +130,21 @@ bool gunzip(std::string_view from, size_t size, std::string& to) {
 }
 
 bool unzstd(std::string_view from, size_t size, std::string& to) {
+  using Unpacker = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
+  thread_local const Unpacker kUnpacker(ZSTD_createDCtx(), &ZSTD_freeDCtx);
+  ZSTD_DCtx* context = kUnpacker.get();
+  if (context == nullptr) throw Error(Fault::device, "out of memory while decompressing");
   const auto told = ZSTD_getFrameContentSize(from.data(), from.size());
   if (told == ZSTD_CONTENTSIZE_ERROR || (told != ZSTD_CONTENTSIZE_UNKNOWN && told != size)) {
     return false;  // before memory is asked for
   }
   to.resize(size);
-  return ZSTD_decompress(to.data(), size, from.data(), from.size()) == size;
+  return ZSTD_decompressDCtx(context, to.data(), size, from.data(), from.size()) == size;
 }
 
 bool decompress(PageCodec codec, std::string_view from, size_t size, std::string& to) {
-  to.clear();
+  // What is there already need not be set to zero again before it is overwritten.
+  if (codec != PageCodec::gzip && codec != PageCodec::zstd) to.clear();
   switch (codec) {
     case PageCodec::none:
       to = from;

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "tephra/base/hash.h"
 #include "tephra/base/json.h"
 #include "tephra/base/parallel.h"
 #include "tephra/base/text.h"
@@ -19,6 +20,7 @@
 #include "tephra/data/dedup/sha1.h"
 #include "tephra/data/dedup/signer.h"
 #include "tephra/data/dedup/survivors.h"
+#include "tephra/data/dedup/xxh64_lanes.h"
 #include "tephra/data/line_reader.h"
 #include "tests/support/error_of.h"
 #include "tests/support/scratch.h"
@@ -75,17 +77,40 @@ TEST(Sha1, IsTheStandardsOnBothPaths) {
   }
 }
 
-TEST(Sha1, OfTwoIsThatOfEach) {
+TEST(Sha1, OfManyIsThatOfEach) {
   std::mt19937 random(9);
-  for (int i = 0; i < 300; ++i) {
-    std::string a(random() % 200, 'a'), b(i % 3 == 0 ? a.size() : random() % 200, 'b');
-    for (std::string* text : {&a, &b}) {
-      for (char& c : *text) c = static_cast<char>(random());
+  for (size_t count = 0; count < 80; ++count) {
+    std::vector<std::string> texts(count);
+    std::vector<std::string_view> views;
+    for (std::string& text : texts) {
+      text.resize(count % 3 == 0 ? 40 + count : random() % 320);  // the same blocks, or one to six
+      for (char& c : text) c = static_cast<char>(random());
+      views.push_back(text);
     }
-    uint32_t out[2];
-    sha1_prefix_pair(a, b, out);
-    EXPECT_EQ(out[0], sha1_prefix(a));
-    EXPECT_EQ(out[1], sha1_prefix(b));
+    std::vector<uint32_t> want, lanes(count), pairs(count);
+    for (const std::string& text : texts) want.push_back(sha1_prefix(text));
+    sha1_prefixes(views, lanes.data());
+    sha1_detail::pair_prefixes(views, pairs.data());
+    EXPECT_EQ(lanes, want) << count;
+    EXPECT_EQ(pairs, want) << count;
+  }
+}
+
+TEST(Xxh64, OfManyIsThatOfEach) {
+  std::mt19937 random(11);
+  std::string buffer(1000, '\0');
+  for (char& c : buffer) c = static_cast<char>(random());
+  for (size_t count = 0; count < 300; ++count) {
+    std::vector<std::string_view> texts(count % 40);
+    const size_t most = 1 + count;  // up to beyond what lanes take
+    for (std::string_view& text : texts) {
+      const size_t begin = random() % 600;
+      text = std::string_view(buffer).substr(begin, random() % most);
+    }
+    std::vector<uint64_t> want, got(texts.size());
+    for (const std::string_view text : texts) want.push_back(xxh64(text, 0));
+    xxh64_each(texts, got.data());
+    EXPECT_EQ(got, want) << count;
   }
 }
 

@@ -221,12 +221,21 @@ TEST(Classify, LabelsDocumentsAndKeepsTheWanted) {
       "did you mean good?");
 }
 
-TEST(Classify, LooksAtBeginningMiddleAndEnd) {
+TEST(Classify, LooksAtStretchesFromBeginningToEnd) {
   const std::string text = std::string(5000, 'a') + "\xe4\xbd\xa0" + std::string(5000, 'b');
   EXPECT_LE(sampled_text(text, 300).size(), 302u);
   EXPECT_EQ(sampled_text(text, 300).back(), 'b');
   EXPECT_EQ(sampled_text(text, 0), text);
   EXPECT_EQ(sampled_text("short", 300), "short");
+  // Whole words, of every part of the text.
+  std::string words;
+  for (int i = 1000; i < 3000; ++i) words += std::to_string(i) + " ";
+  const std::string sample = sampled_text(words, 2048);
+  EXPECT_TRUE(sample.starts_with("1000 1001 "));
+  for (const char* word : {" 1300 ", " 1600 ", " 1850 ", " 2150 ", " 2400 ", " 2700 ", " 2999"}) {
+    EXPECT_NE(sample.find(word), std::string::npos) << word << "\n" << sample;
+  }
+  EXPECT_EQ(sample.find("  "), std::string::npos) << sample;
 }
 
 TEST(Pipeline, RunsStagesAndGoesOnWhereItWas) {

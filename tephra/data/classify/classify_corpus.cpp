@@ -11,6 +11,8 @@
 namespace tephra {
 namespace {
 
+constexpr size_t kStretchBytes = 256, kMostStretches = 16;
+
 void check_labels(const FastTextModel& model, const ClassifyOptions& options) {
   for (const std::string& label : options.keep) {
     const auto& labels = model.labels();
@@ -21,11 +23,17 @@ void check_labels(const FastTextModel& model, const ClassifyOptions& options) {
   }
 }
 
-// From the first character boundary at or after `begin`.
+// From the first word or, of long ones, character that begins at or after `begin`.
 std::string_view stretch(std::string_view text, size_t begin, size_t size) {
   const auto continues = [&](size_t i) {
     return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
   };
+  constexpr size_t kLongWord = 24;
+  if (begin > 0) {
+    const std::string_view near = text.substr(begin - 1, kLongWord);
+    const size_t space = near.find_first_of(" \n\t");
+    if (space != std::string_view::npos) begin += space;
+  }
   while (continues(begin)) ++begin;
   size_t end = std::min(text.size(), begin + size);
   while (continues(end)) --end;
@@ -36,12 +44,15 @@ std::string_view stretch(std::string_view text, size_t begin, size_t size) {
 
 std::string sampled_text(std::string_view text, int64_t bytes) {
   if (bytes <= 0 || static_cast<int64_t>(text.size()) <= bytes) return std::string(text);
-  const auto part = static_cast<size_t>(bytes) / 3;
-  std::string out(stretch(text, 0, part));
-  out += ' ';
-  out += stretch(text, text.size() / 2 - part / 2, part);
-  out += ' ';
-  out += stretch(text, text.size() - part, part);
+  // Not fewer than a sentence, and not so few that a foreign one decides.
+  const auto whole = static_cast<size_t>(bytes);
+  const size_t parts = std::clamp<size_t>(whole / kStretchBytes, 3, kMostStretches);
+  const size_t part = whole / parts, step = (text.size() - part) / (parts - 1);
+  std::string out;
+  for (size_t i = 0; i < parts; ++i) {
+    if (i > 0) out += ' ';
+    out += stretch(text, i * step, part);
+  }
   return out;
 }
 

@@ -14,10 +14,10 @@ struct ClassifyOptions {
   std::string name = "label";     // fields NAME and NAME_score are added
   std::vector<std::string> keep;  // labels; empty: all
   double least = 0;               // probability of the wanted label
-  int64_t sample_bytes = 2048;    // looked at: from the beginning, middle and end; 0: all
+  int64_t sample_bytes = 2048;    // looked at: stretches from beginning to end; 0: all
 };
 
-// At most `bytes`: three stretches, cut at characters.
+// At most `bytes`, and spaces between: stretches at equal distances, from words on.
 std::string sampled_text(std::string_view text, int64_t bytes);
 
 StageJob classify_job(const std::shared_ptr<const FastTextModel>& model,

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tephra/base/error.h"
+#include "tephra/base/hash.h"
 
 namespace tephra {
 namespace {
@@ -14,8 +15,22 @@ constexpr std::string_view kLabel = "__label__";
 constexpr int kHierarchical = 1, kSoftmax = 3;
 constexpr uint32_t kHashStart = 2166136261u, kHashFactor = 16777619u;
 
+constexpr size_t kKnownWords = 4096, kLongestKnown = 32;
+
 bool is_separator(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\v' || c == '\f' || c == '\0';
+}
+
+template <class Use>
+void each_word(std::string_view text, const Use& use) {
+  for (size_t at = 0; at < text.size();) {
+    while (at < text.size() && is_separator(text[at])) ++at;
+    size_t end = at;
+    while (end < text.size() && !is_separator(text[end])) ++end;
+    if (end > at) use(text.substr(at, end - at));
+    at = end;
+  }
+  use(kEnd);
 }
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -37,14 +52,13 @@ uint32_t hash_step(uint32_t h, char c) {
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-template <size_t kDim>
-void add_fixed_rows(const float* input, const std::vector<int32_t>& rows, float* sum) {
-  float total[kDim] = {};
-  for (const int32_t row : rows) {
-    const float* values = input + static_cast<size_t>(row) * kDim;
-    for (size_t d = 0; d < kDim; ++d) total[d] += values[d];
+void add_row(const float* row, size_t dim, float* sum) {
+  constexpr size_t kUsual = 16;  // unrolled
+  if (dim == kUsual) {
+    for (size_t d = 0; d < kUsual; ++d) sum[d] += row[d];
+  } else {
+    for (size_t d = 0; d < dim; ++d) sum[d] += row[d];
   }
-  std::copy_n(total, kDim, sum);
 }
 
 }  // namespace
@@ -147,25 +161,18 @@ void FastTextModel::add_subwords(std::string_view word, Scratch& scratch) const 
   }
 }
 
-void FastTextModel::rows_of(std::string_view text, Scratch& scratch) const {
-  scratch.rows.clear();
-  scratch.hashes.clear();
-  const auto add_word = [&](std::string_view word) {
-    const auto found = ids_.find(word);
-    const bool known = found != ids_.end() && !entries_[static_cast<size_t>(found->second)].label;
-    if (found != ids_.end() && !known) return;  // a label within the text
-    scratch.hashes.push_back(static_cast<int32_t>(fasttext_hash(word)));
-    if (known) scratch.rows.push_back(found->second);
-    if (args.maxn > 0 && args.bucket > 0 && word != kEnd) add_subwords(word, scratch);
-  };
-  for (size_t at = 0; at < text.size();) {
-    while (at < text.size() && is_separator(text[at])) ++at;
-    size_t end = at;
-    while (end < text.size() && !is_separator(text[end])) ++end;
-    if (end > at) add_word(text.substr(at, end - at));
-    at = end;
+// The rows of a word; false for a label within the text, which has none.
+bool FastTextModel::add_word(std::string_view word, Scratch& scratch) const {
+  const auto found = ids_.find(word);
+  if (found != ids_.end()) {
+    if (entries_[static_cast<size_t>(found->second)].label) return false;
+    scratch.rows.push_back(found->second);
   }
-  add_word(kEnd);
+  if (args.maxn > 0 && args.bucket > 0 && word != kEnd) add_subwords(word, scratch);
+  return true;
+}
+
+void FastTextModel::add_word_ngrams(Scratch& scratch) const {
   if (args.bucket <= 0) return;
   for (size_t i = 0; i < scratch.hashes.size(); ++i) {
     auto h = static_cast<uint64_t>(scratch.hashes[i]);
@@ -177,24 +184,71 @@ void FastTextModel::rows_of(std::string_view text, Scratch& scratch) const {
   }
 }
 
-// In the order of the text, as fastText adds them.
-void FastTextModel::add_rows(Scratch& scratch) const {
-  const auto dim = static_cast<size_t>(args.dim);
-  if (dim == 16) return add_fixed_rows<16>(input.data(), scratch.rows, scratch.hidden.data());
-  for (const int32_t row : scratch.rows) {
-    const float* values = input.data() + static_cast<size_t>(row) * dim;
-    for (size_t d = 0; d < dim; ++d) scratch.hidden[d] += values[d];
-  }
+void FastTextModel::rows_of(std::string_view text, Scratch& scratch) const {
+  scratch.rows.clear();
+  scratch.hashes.clear();
+  each_word(text, [&](std::string_view word) {
+    if (add_word(word, scratch)) {
+      scratch.hashes.push_back(static_cast<int32_t>(fasttext_hash(word)));
+    }
+  });
+  add_word_ngrams(scratch);
 }
 
-void FastTextModel::all_probabilities(std::string_view text, Scratch& scratch) const {
-  rows_of(text, scratch);
+// What a word adds to a text is the same wherever it stands, so it is kept until another takes its
+// place. The sum is made anew in the same order: what is kept changes no bit.
+size_t FastTextModel::known_word(std::string_view word, Scratch& scratch) const {
+  const auto dim = static_cast<size_t>(args.dim);
+  if (scratch.known.empty()) {
+    scratch.known.resize(kKnownWords + 1);  // the last one is for long words, and never found
+    scratch.sums.resize(scratch.known.size() * dim);
+  }
+  const bool keep = word.size() <= kLongestKnown;
+  const size_t place = keep ? xxh3(word) % kKnownWords : kKnownWords;
+  Scratch::Known& known = scratch.known[place];
+  if (keep && known.word == word) return place;
+  known.word = keep ? word : std::string_view();
+  known.hash = static_cast<int32_t>(fasttext_hash(word));
+  scratch.rows.clear();
+  known.is_label = !add_word(word, scratch);
+  known.rows = scratch.rows.size();
+  float* sum = scratch.sums.data() + place * dim;
+  std::fill_n(sum, dim, 0.0f);
+  for (const int32_t row : scratch.rows) {
+    add_row(input.data() + static_cast<size_t>(row) * dim, dim, sum);
+  }
+  return place;
+}
+
+// The rows of a text, added up; returns how many there are.
+size_t FastTextModel::add_text(std::string_view text, Scratch& scratch) const {
   const auto dim = static_cast<size_t>(args.dim);
   scratch.hidden.assign(dim, 0);
+  scratch.hashes.clear();
+  size_t count = 0;
+  each_word(text, [&](std::string_view word) {
+    const size_t place = known_word(word, scratch);
+    const Scratch::Known& known = scratch.known[place];
+    if (known.is_label) return;
+    scratch.hashes.push_back(known.hash);
+    add_row(scratch.sums.data() + place * dim, dim, scratch.hidden.data());
+    count += known.rows;
+  });
+  scratch.rows.clear();
+  add_word_ngrams(scratch);
+  for (const int32_t row : scratch.rows) {
+    add_row(input.data() + static_cast<size_t>(row) * dim, dim, scratch.hidden.data());
+  }
+  return count + scratch.rows.size();
+}
+
+// False where a text has no rows: all are then 0.
+bool FastTextModel::all_probabilities(std::string_view text, Scratch& scratch) const {
+  const auto dim = static_cast<size_t>(args.dim);
   scratch.output.assign(labels_.size(), 0);
-  if (scratch.rows.empty()) return;
-  add_rows(scratch);
-  for (float& value : scratch.hidden) value /= static_cast<float>(scratch.rows.size());
+  const size_t count = add_text(text, scratch);
+  if (count == 0) return false;
+  for (float& value : scratch.hidden) value /= static_cast<float>(count);
   const auto dot = [&](size_t row) {
     float sum = 0;
     for (size_t d = 0; d < dim; ++d) sum += output[row * dim + d] * scratch.hidden[d];
@@ -210,7 +264,7 @@ void FastTextModel::all_probabilities(std::string_view text, Scratch& scratch) c
       chance[static_cast<size_t>(nodes[n].right)] = chance[n] * right;
     }
     for (size_t i = 0; i < labels_.size(); ++i) scratch.output[i] = static_cast<float>(chance[i]);
-    return;
+    return true;
   }
   float most = -INFINITY, sum = 0;
   for (size_t i = 0; i < labels_.size(); ++i) most = std::max(most, scratch.output[i] = dot(i));
@@ -218,13 +272,13 @@ void FastTextModel::all_probabilities(std::string_view text, Scratch& scratch) c
     value = args.loss == kSoftmax ? std::exp(value - most) : sigmoid_step(value);
     sum += value;
   }
-  if (args.loss != kSoftmax) return;
+  if (args.loss != kSoftmax) return true;
   for (float& value : scratch.output) value /= sum;
+  return true;
 }
 
 FastTextModel::Prediction FastTextModel::predict(std::string_view text, Scratch& scratch) const {
-  all_probabilities(text, scratch);
-  if (scratch.rows.empty()) return {};
+  if (!all_probabilities(text, scratch)) return {};
   const auto best = std::max_element(scratch.output.begin(), scratch.output.end());
   return {static_cast<size_t>(best - scratch.output.begin()), *best};
 }

@@ -84,12 +84,22 @@ class FastTextModel {
     size_t label = 0;
     double probability = 0;
   };
-  // Memory of one thread.
+  // Memory of one thread, for one model that does not change.
   struct Scratch {
+    // A word that was met: few make up most of a text.
+    struct Known {
+      std::string word;
+      size_t rows = 0;
+      int32_t hash = 0;
+      bool is_label = false;
+    };
+
     std::vector<int32_t> rows;
     std::vector<int32_t> hashes;
     std::vector<float> hidden, output;
     std::string word;
+    std::vector<Known> known;  // each at a place that follows from it
+    std::vector<float> sums;   // of the rows of each
   };
   // The most likely label of a text, newlines taken for spaces. An empty text has none: {0, 0}.
   Prediction predict(std::string_view text, Scratch& scratch) const;
@@ -109,8 +119,11 @@ class FastTextModel {
   void index();
   void add_subwords(std::string_view word, Scratch& scratch) const;
   void add_bucket(uint32_t bucket, std::vector<int32_t>& rows) const;
-  void add_rows(Scratch& scratch) const;
-  void all_probabilities(std::string_view text, Scratch& scratch) const;
+  bool add_word(std::string_view word, Scratch& scratch) const;
+  void add_word_ngrams(Scratch& scratch) const;
+  size_t known_word(std::string_view word, Scratch& scratch) const;
+  size_t add_text(std::string_view text, Scratch& scratch) const;
+  bool all_probabilities(std::string_view text, Scratch& scratch) const;
 
   std::vector<FastTextEntry> entries_;
   std::vector<std::string> labels_;

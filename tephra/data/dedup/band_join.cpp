@@ -78,7 +78,7 @@ void match_buckets(std::span<const BandRecord> records, std::span<const size_t> 
 void BandJoin::each_match(std::vector<BandRecord>& records,
                           FunctionRef<void(uint32_t first, uint32_t later)> match) {
   const int bits = static_cast<int>(std::bit_width(records.size() / kBucketRecords));
-  spread_.resize(records.size());
+  resize_exactly(spread_, records.size());
   const int first = std::min(bits, kMaxBits), second = std::min(bits - first, kMaxBits);
   const std::vector<size_t> begin = spread(records, spread_, 64 - first, first);
   if (second == 0) {

@@ -19,6 +19,16 @@ struct BandRecord {
 #pragma pack(pop)
 static_assert(sizeof(BandRecord) == 12);
 
+// Makes it that large, with memory for no more and without what it held: growing as vectors do
+// takes three times as much for a moment.
+inline void resize_exactly(std::vector<BandRecord>& records, size_t size) {
+  if (records.capacity() < size) {
+    records = {};
+    records.reserve(size);
+  }
+  records.resize(size);
+}
+
 // Two buffers of this many records are in memory.
 class BandJoin {
  public:

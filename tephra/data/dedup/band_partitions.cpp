@@ -52,7 +52,7 @@ void BandPartitions::flush() {
 }
 
 void BandPartitions::read(size_t part, std::vector<BandRecord>& to) const {
-  to.resize(parts_[part].count);
+  resize_exactly(to, parts_[part].count);
   if (to.empty()) return;
   FileReader(parts_[part].path).read(0, std::as_writable_bytes(std::span(to)));
 }

@@ -20,78 +20,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D32 = hn::ScalableTag<uint32_t>;
 using D64 = hn::ScalableTag<uint64_t>;
 
-template <class D, class M>
-HWY_INLINE uint64_t bits_of(D d, M mask) {
-  uint8_t bytes[8] = {};
-  hn::StoreMaskBits(d, mask, bytes);
-  uint64_t bits = 0;
-  std::memcpy(&bits, bytes, sizeof bits);
-  return bits;
-}
-
-// Hashes of this block for which permutation i could be below its minimum: few, computed in full.
-void lower_block(const Mersenne32Kernel& k, size_t i, const uint32_t* hashes) {
-  const D32 d;
-  const auto a = hn::Set(d, k.low_a[i]), b = hn::Set(d, k.low_b[i]);
-  const auto bound = hn::Set(d, k.bounds[i]);
-  uint32_t least = k.minima[i];
-  for (size_t at = 0; at < kBlock; at += hn::Lanes(d)) {
-    const auto u = hn::Add(hn::Mul(hn::LoadU(d, hashes + at), a), b);
-    for (uint64_t bits = bits_of(d, hn::Not(hn::Gt(u, bound))); bits != 0; bits &= bits - 1) {
-      const auto lane = at + static_cast<size_t>(__builtin_ctzll(bits));
-      least = std::min(least, mersenne_low(k.a[i] * hashes[lane] + k.b[i]));
-    }
-  }
-  k.minima[i] = least;
-  k.bounds[i] = bound_of(least);
-}
-
-// Permutations [i, i + lanes) over some blocks.
-void lower_permutations(const Mersenne32Kernel& k, size_t i, const uint32_t* hashes,
-                        size_t blocks) {
-  const D32 d;
-  const size_t lanes = hn::Lanes(d);
-  HWY_ALIGN uint32_t least[kSegmentBlocks * kLanes];
-  const auto a = hn::LoadU(d, k.low_a + i), b = hn::LoadU(d, k.low_b + i);
-  const auto most = hn::Set(d, UINT32_MAX);
-  auto low = most;
-  for (size_t block = 0; block < blocks; ++block) {
-    auto in_block = most;
-    for (size_t h = 0; h < kBlock; ++h) {
-      const auto hash = hn::Set(d, hashes[block * kBlock + h]);
-      in_block = hn::Min(in_block, hn::Add(hn::Mul(hash, a), b));
-    }
-    hn::Store(in_block, d, least + block * lanes);
-    low = hn::Min(low, in_block);
-  }
-  // The minimum is at most the least value, and no further than kSlack below a value of its own.
-  const auto top = hn::Add(low, hn::Set(d, kSlack));
-  const auto limit =
-      hn::Min(hn::IfThenElse(hn::Lt(top, low), most, top), hn::LoadU(d, k.bounds + i));
-  for (size_t block = 0; block < blocks; ++block) {
-    const auto above = hn::Gt(hn::Load(d, least + block * lanes), limit);
-    if (hn::AllTrue(d, above)) continue;
-    for (uint64_t bits = bits_of(d, hn::Not(above)); bits != 0; bits &= bits - 1) {
-      lower_block(k, i + static_cast<size_t>(__builtin_ctzll(bits)), hashes + block * kBlock);
-    }
-  }
-  // Where the least value had wrapped around, the minimum is elsewhere.
-  const auto missed = hn::Gt(hn::LoadU(d, k.bounds + i), limit);
-  for (uint64_t bits = bits_of(d, missed); bits != 0; bits &= bits - 1) {
-    const size_t at = i + static_cast<size_t>(__builtin_ctzll(bits));
-    for (size_t block = 0; block < blocks; ++block) lower_block(k, at, hashes + block * kBlock);
-  }
-}
-
-void mersenne32(const Mersenne32Kernel& k) {
-  const size_t all = (k.hash_count + kBlock - 1) / kBlock;
-  for (size_t block = 0; block < all; block += kSegmentBlocks) {
-    for (size_t i = 0; i < k.padded; i += hn::Lanes(D32())) {
-      lower_permutations(k, i, k.hashes + block * kBlock, std::min(kSegmentBlocks, all - block));
-    }
-  }
-}
-
 // a b mod 2^64.
 template <class V>
 HWY_INLINE V multiply(V a, V b) {
@@ -107,69 +35,131 @@ HWY_INLINE V multiply(V a, V b) {
 #endif
 }
 
-using S64 = hn::RebindToSigned<D64>;
-
-void lower_block(const Mersenne64Kernel& k, size_t i, const uint64_t* hashes) {
+HWY_INLINE hn::Vec<D64> load_wide(const uint64_t* hashes) { return hn::LoadU(D64(), hashes); }
+HWY_INLINE hn::Vec<D64> load_wide(const uint32_t* hashes) {
   const D64 d;
-  const S64 ds;
-  const auto a = hn::Set(d, k.top_a[i]), b = hn::Set(d, k.top_b[i]);
-  const auto bound = hn::Set(ds, k.bounds[i]);
-  uint64_t least = k.minima[i];
-  for (size_t at = 0; at < kBlock; at += hn::Lanes(d)) {
-    const auto u = hn::BitCast(ds, hn::Add(multiply(hn::LoadU(d, hashes + at), a), b));
-    for (uint64_t bits = bits_of(ds, hn::Not(hn::Gt(u, bound))); bits != 0; bits &= bits - 1) {
-      const auto lane = at + static_cast<size_t>(__builtin_ctzll(bits));
-      least = std::min(least, (k.a[i] * hashes[lane] + k.b[i]) % kMersenne61);
-    }
-  }
-  k.minima[i] = least;
-  k.bounds[i] = wide_bound_of(least);
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<uint32_t, D64>(), hashes));
 }
 
-// As of 32 bits, on the topmost ones.
-void lower_permutations(const Mersenne64Kernel& k, size_t i, const uint64_t* hashes,
-                        size_t blocks) {
+// The least value of permutation i over a block, computed in full: all its bits, or the low word.
+template <class Kernel, class Hash>
+HWY_INLINE Hash exact_least(const Kernel& k, size_t i, const Hash* hashes) {
   const D64 d;
-  const S64 ds;
+  const auto a = hn::Set(d, k.a[i]), b = hn::Set(d, k.b[i]);
+  const auto p = hn::Set(d, kMersenne61), kept = hn::Set(d, Hash(-1));
+  auto least = hn::Set(d, UINT64_MAX);
+  for (size_t at = 0; at < kBlock; at += hn::Lanes(d)) {
+    const auto v = hn::Add(multiply(load_wide(hashes + at), a), b);
+    const auto sum = hn::Add(hn::And(v, p), hn::ShiftRight<61>(v));  // at most p + 7
+    least = hn::Min(least, hn::And(hn::Min(sum, hn::Sub(sum, p)), kept));
+  }
+  return static_cast<Hash>(hn::GetLane(hn::MinOfLanes(d, least)));
+}
+
+HWY_INLINE void lower_block(const Mersenne32Kernel& k, size_t i, const uint32_t* hashes) {
+  k.minima[i] = std::min(k.minima[i], exact_least(k, i, hashes));
+  k.bounds[i] = bound_of(k.minima[i]);
+}
+HWY_INLINE void lower_block(const Mersenne64Kernel& k, size_t i, const uint64_t* hashes) {
+  k.minima[i] = std::min(k.minima[i], exact_least(k, i, hashes));
+  k.bounds[i] = wide_bound_of(k.minima[i]);
+}
+
+// What the two kernels compare: the low word of a value, or 61 bits of it on top of 64.
+struct LowWords {
+  using D = D32;
+  using T = uint32_t;
+  static constexpr T kStep = kSlack;
+  static HWY_INLINE hn::Vec<D> a(const Mersenne32Kernel& k, size_t i) {
+    return hn::LoadU(D(), k.low_a + i);
+  }
+  static HWY_INLINE hn::Vec<D> b(const Mersenne32Kernel& k, size_t i) {
+    return hn::LoadU(D(), k.low_b + i);
+  }
+  static HWY_INLINE hn::Vec<D> value(uint32_t hash, hn::Vec<D> a, hn::Vec<D> b) {
+    return hn::Add(hn::Mul(hn::Set(D(), hash), a), b);
+  }
+};
+
+struct TopBits {
+  using D = hn::RebindToSigned<D64>;
+  using T = int64_t;
+  static constexpr T kStep = int64_t{kSlack} << 3 | 7;
+  static HWY_INLINE hn::Vec<D64> a(const Mersenne64Kernel& k, size_t i) {
+    return hn::LoadU(D64(), k.top_a + i);
+  }
+  static HWY_INLINE hn::Vec<D64> b(const Mersenne64Kernel& k, size_t i) {
+    return hn::LoadU(D64(), k.top_b + i);
+  }
+  static HWY_INLINE hn::Vec<D> value(uint64_t hash, hn::Vec<D64> a, hn::Vec<D64> b) {
+    return hn::BitCast(D(), hn::Add(multiply(hn::Set(D64(), hash), a), b));
+  }
+};
+
+// Permutations [i, i + lanes) over some blocks.
+template <class By, class Kernel, class Hash>
+HWY_INLINE void lower_permutations(const Kernel& k, size_t i, const Hash* hashes, size_t blocks) {
+  const typename By::D d;
+  using T = typename By::T;
   const size_t lanes = hn::Lanes(d);
-  HWY_ALIGN int64_t least[kSegmentBlocks * kLanes / 2];
-  const auto a = hn::LoadU(d, k.top_a + i), b = hn::LoadU(d, k.top_b + i);
-  const auto most = hn::Set(ds, INT64_MAX);
-  auto low = most;
+  constexpr size_t kMost = 64 / sizeof(T);
+  HWY_ALIGN T least[kSegmentBlocks * kMost];
+  const auto a = By::a(k, i), b = By::b(k, i);
+  const auto most = hn::Set(d, hwy::HighestValue<T>());
+  auto low = most, where = hn::Zero(d);
   for (size_t block = 0; block < blocks; ++block) {
     auto in_block = most;
     for (size_t h = 0; h < kBlock; ++h) {
-      const auto hash = hn::Set(d, hashes[block * kBlock + h]);
-      in_block = hn::Min(in_block, hn::BitCast(ds, hn::Add(multiply(hash, a), b)));
+      in_block = hn::Min(in_block, By::value(hashes[block * kBlock + h], a, b));
     }
-    hn::Store(in_block, ds, least + block * lanes);
+    hn::Store(in_block, d, least + block * lanes);
+    where = hn::IfThenElse(hn::Lt(in_block, low), hn::Set(d, static_cast<T>(block)), where);
     low = hn::Min(low, in_block);
   }
-  const auto top = hn::Add(low, hn::Set(ds, int64_t{kSlack} << 3 | 7));
+  // The minimum is at most the least value, and no further than kSlack below a value of its own.
+  const auto top = hn::Add(low, hn::Set(d, By::kStep));
   const auto limit =
-      hn::Min(hn::IfThenElse(hn::Gt(low, top), most, top), hn::LoadU(ds, k.bounds + i));
+      hn::Min(hn::IfThenElse(hn::Lt(top, low), most, top), hn::LoadU(d, k.bounds + i));
+  const auto one = hn::Set(d, T{1});
+  auto near = hn::Zero(d);  // blocks that could hold the minimum: one, but for equal hashes
   for (size_t block = 0; block < blocks; ++block) {
-    const auto above = hn::Gt(hn::Load(ds, least + block * lanes), limit);
-    if (hn::AllTrue(ds, above)) continue;
-    for (uint64_t bits = bits_of(ds, hn::Not(above)); bits != 0; bits &= bits - 1) {
-      lower_block(k, i + static_cast<size_t>(__builtin_ctzll(bits)), hashes + block * kBlock);
-    }
+    const auto above = hn::Gt(hn::Load(d, least + block * lanes), limit);
+    near = hn::Add(near, hn::IfThenZeroElse(above, one));
   }
-  const auto missed = hn::Gt(hn::LoadU(ds, k.bounds + i), limit);
-  for (uint64_t bits = bits_of(ds, missed); bits != 0; bits &= bits - 1) {
-    const size_t at = i + static_cast<size_t>(__builtin_ctzll(bits));
-    for (size_t block = 0; block < blocks; ++block) lower_block(k, at, hashes + block * kBlock);
+  HWY_ALIGN T first[kMost], counts[kMost], limits[kMost];
+  hn::Store(where, d, first);
+  hn::Store(near, d, counts);
+  hn::Store(limit, d, limits);
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    if (counts[lane] == 1) {
+      lower_block(k, i + lane, hashes + static_cast<size_t>(first[lane]) * kBlock);
+    } else if (counts[lane] > 1) {
+      for (size_t block = 0; block < blocks; ++block) {
+        if (least[block * lanes + lane] > limits[lane]) continue;
+        lower_block(k, i + lane, hashes + block * kBlock);
+      }
+    }
+    // Where the least value had wrapped around, the minimum is elsewhere.
+    if (k.bounds[i + lane] <= limits[lane]) continue;
+    for (size_t block = 0; block < blocks; ++block) {
+      lower_block(k, i + lane, hashes + block * kBlock);
+    }
   }
 }
 
-void mersenne64(const Mersenne64Kernel& k) {
+template <class By, class Kernel>
+HWY_INLINE void lower_all(const Kernel& k, size_t permutations) {
   const size_t all = (k.hash_count + kBlock - 1) / kBlock;
   for (size_t block = 0; block < all; block += kSegmentBlocks) {
-    for (size_t i = 0; i < k.count; i += hn::Lanes(D64())) {
-      lower_permutations(k, i, k.hashes + block * kBlock, std::min(kSegmentBlocks, all - block));
+    for (size_t i = 0; i < permutations; i += hn::Lanes(typename By::D())) {
+      lower_permutations<By>(k, i, k.hashes + block * kBlock,
+                             std::min(kSegmentBlocks, all - block));
     }
   }
 }
+
+void mersenne32(const Mersenne32Kernel& k) { lower_all<LowWords>(k, k.padded); }
+void mersenne64(const Mersenne64Kernel& k) { lower_all<TopBits>(k, k.count); }
 
 void native32(const Native32Kernel& k) {
   const D32 d;
@@ -184,28 +174,47 @@ void native32(const Native32Kernel& k) {
   }
 }
 
-// The blocks, mixed once, go into the state of every seed.
-void seeded_murmur(const MurmurKernel& k) {
+// The blocks, mixed once, go into the state of every seed; two vectors of seeds at a time, which
+// share what is loaded.
+template <size_t kBlocks>
+void seeded_murmur_of(const MurmurKernel& k) {
   const D32 d;
+  const size_t lanes = hn::Lanes(d), blocks = kBlocks > 0 ? kBlocks : k.blocks;
   const auto plus = hn::Set(d, murmur::kAdd), five = hn::Set(d, 5);
   const auto times1 = hn::Set(d, 0x85ebca6b), times2 = hn::Set(d, 0xc2b2ae35);
-  for (size_t i = 0; i < k.count; i += hn::Lanes(d)) {
-    const auto seed = hn::LoadU(d, k.seeds + i);
-    auto least = hn::LoadU(d, k.minima + i);
+  const auto step = [&](hn::Vec<D32> h, hn::Vec<D32> block) HWY_ATTR {
+    return hn::Add(hn::Mul(hn::RotateRight<19>(hn::Xor(h, block)), five), plus);
+  };
+  const auto end = [&](hn::Vec<D32> h) HWY_ATTR {
+    h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), times1);
+    h = hn::Mul(hn::Xor(h, hn::ShiftRight<13>(h)), times2);
+    return hn::Xor(h, hn::ShiftRight<16>(h));
+  };
+  for (size_t i = 0; i < k.count; i += 2 * lanes) {
+    const size_t j = i + lanes < k.count ? i + lanes : i;  // the last one may be alone
+    const auto seed_i = hn::LoadU(d, k.seeds + i), seed_j = hn::LoadU(d, k.seeds + j);
+    auto least_i = hn::LoadU(d, k.minima + i), least_j = hn::LoadU(d, k.minima + j);
     for (size_t w = 0; w < k.windows; ++w) {
       const uint32_t* mixed = k.mixed + k.starts[w];
-      auto h = seed;
-      for (size_t block = 0; block < k.blocks; ++block) {
-        h = hn::RotateRight<19>(hn::Xor(h, hn::Set(d, mixed[4 * block])));
-        h = hn::Add(hn::Mul(h, five), plus);
+      auto h_i = seed_i, h_j = seed_j;
+      for (size_t b = 0; b < blocks; ++b) {
+        const auto block = hn::Set(d, mixed[4 * b]);
+        h_i = step(h_i, block);
+        h_j = step(h_j, block);
       }
-      h = hn::Xor(h, hn::Set(d, k.last[w]));
-      h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), times1);
-      h = hn::Mul(hn::Xor(h, hn::ShiftRight<13>(h)), times2);
-      least = hn::Min(least, hn::Xor(h, hn::ShiftRight<16>(h)));
+      const auto last = hn::Set(d, k.last[w]);
+      least_i = hn::Min(least_i, end(hn::Xor(h_i, last)));
+      least_j = hn::Min(least_j, end(hn::Xor(h_j, last)));
     }
-    hn::StoreU(least, d, k.minima + i);
+    hn::StoreU(least_i, d, k.minima + i);
+    hn::StoreU(least_j, d, k.minima + j);
   }
+}
+
+void seeded_murmur(const MurmurKernel& k) {
+  constexpr size_t kUsual = 6;  // of 25 ASCII characters
+  if (k.blocks == kUsual) return seeded_murmur_of<kUsual>(k);
+  seeded_murmur_of<0>(k);
 }
 
 // One seed, and a window from each byte: neighbours lie in neighbouring lanes.

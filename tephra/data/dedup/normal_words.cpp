@@ -38,7 +38,7 @@ constexpr AsciiClasses make_classes(Normalization normalization) {
 constexpr AsciiClasses kZyda1 = make_classes(Normalization::zyda1);
 constexpr AsciiClasses kFineWeb = make_classes(Normalization::fineweb);
 
-constexpr size_t kSlackBytes = 32;
+constexpr size_t kSlackBytes = NormalWords::kReadable + 32;
 constexpr size_t kChunkBlocks = 64;  // classified at once: what is known of them stays in cache
 
 constexpr uint64_t below(size_t bit) { return bit >= 64 ? ~uint64_t{0} : (uint64_t{1} << bit) - 1; }

@@ -19,6 +19,8 @@ enum class Normalization {
 
 class NormalWords {
  public:
+  static constexpr size_t kReadable = 128;
+
   // Characters of scripts without spaces become words of their own.
   void set(std::string_view text, Normalization normalization);
 
@@ -26,7 +28,7 @@ class NormalWords {
   std::string_view text() const {
     return size_ == 0 ? std::string_view() : std::string_view(text_).substr(1, size_ - 1);
   }
-  // Words [first, first + count), joined by spaces. Eight bytes after it can be read.
+  // Words [first, first + count), joined by spaces. kReadable bytes can be read from there on.
   std::string_view words(size_t first, size_t count) const {
     const size_t end = first + count < count_ ? starts_[first + count] - 1 : size_;
     return {text_.data() + starts_[first], end - starts_[first]};

@@ -13,8 +13,7 @@
 namespace tephra {
 namespace {
 
-constexpr std::array<uint32_t, 5> kStart = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476,
-                                            0xc3d2e1f0};
+using sha1_detail::kStart;
 
 using Block = void (*)(std::array<uint32_t, 5>&, const uint8_t*);
 
@@ -192,19 +191,99 @@ std::array<uint32_t, 5> sha1(std::string_view bytes) {
 
 uint32_t sha1_prefix(std::string_view bytes) { return __builtin_bswap32(sha1(bytes)[0]); }
 
-void sha1_prefix_pair(std::string_view a, std::string_view b, uint32_t* out) {
+namespace {
+
+// Two at a time: their rounds fill each other's waits.
+void prefix_pair(std::string_view a, std::string_view b, uint32_t& out_a, uint32_t& out_b) {
   const Blocks of_a(a), of_b(b);
   if (of_a.count() != of_b.count() || !sha1_detail::has_fast_block()) {
-    out[0] = sha1_prefix(a);
-    out[1] = sha1_prefix(b);
+    out_a = sha1_prefix(a);
+    out_b = sha1_prefix(b);
     return;
   }
   std::array<uint32_t, 5> state_a = kStart, state_b = kStart;
   for (size_t i = 0; i < of_a.count(); ++i) {
     sha1_detail::fast_block_pair(state_a, of_a[i], state_b, of_b[i]);
   }
-  out[0] = __builtin_bswap32(state_a[0]);
-  out[1] = __builtin_bswap32(state_b[0]);
+  out_a = __builtin_bswap32(state_a[0]);
+  out_b = __builtin_bswap32(state_b[0]);
+}
+
+constexpr size_t kLeastLanes = 8;  // fewer are no faster than the processor's instructions
+constexpr size_t kMostBlocks = 4;  // of texts that go to lanes
+
+size_t block_count(std::string_view text) { return (text.size() + 8) / 64 + 1; }
+
+// Texts of one count of blocks, gathered until there is one for every lane.
+class Lanes {
+ public:
+  void begin(size_t blocks, size_t lanes) {
+    blocks_ = blocks;
+    lanes_ = lanes;
+    used_ = 0;
+  }
+
+  void add(std::string_view text, size_t index, uint32_t* out) {
+    stage(text, used_);
+    index_[used_++] = index;
+    if (used_ == lanes_) flush(out);
+  }
+
+  void flush(uint32_t* out) {
+    if (used_ == 0) return;
+    std::array<uint32_t, sha1_detail::kMostLanes> first;
+    sha1_detail::lane_prefixes(staged_.data(), blocks_, first.data());
+    for (size_t i = 0; i < used_; ++i) out[index_[i]] = __builtin_bswap32(first[i]);
+    used_ = 0;
+  }
+
+ private:
+  uint8_t* place(size_t piece, size_t lane) {
+    return staged_.data() + (4 * piece + lane % 4) * 4 * lanes_ + lane / 4 * 16;
+  }
+
+  // The text, a bit, zeros and the count of bits.
+  void stage(std::string_view text, size_t lane) {
+    const size_t whole = text.size() / 16, pieces = 4 * blocks_;
+    for (size_t p = 0; p < whole; ++p) std::memcpy(place(p, lane), text.data() + 16 * p, 16);
+    std::array<uint8_t, 16> last{};
+    if (text.size() % 16 > 0) {
+      std::memcpy(last.data(), text.data() + 16 * whole, text.size() % 16);
+    }
+    last[text.size() % 16] = 0x80;
+    std::memcpy(place(whole, lane), last.data(), 16);
+    for (size_t p = whole + 1; p < pieces; ++p) std::memset(place(p, lane), 0, 16);
+    const uint64_t bits = __builtin_bswap64(uint64_t{text.size()} * 8);
+    std::memcpy(place(pieces - 1, lane) + 8, &bits, 8);
+  }
+
+  size_t blocks_ = 0, lanes_ = 0, used_ = 0;
+  alignas(64) std::array<uint8_t, 64 * kMostBlocks * sha1_detail::kMostLanes> staged_{};
+  std::array<size_t, sha1_detail::kMostLanes> index_{};
+};
+
+}  // namespace
+
+void sha1_detail::pair_prefixes(std::span<const std::string_view> texts, uint32_t* out) {
+  size_t i = 0;
+  for (; i + 2 <= texts.size(); i += 2) prefix_pair(texts[i], texts[i + 1], out[i], out[i + 1]);
+  if (i < texts.size()) out[i] = sha1_prefix(texts[i]);
+}
+
+void sha1_prefixes(std::span<const std::string_view> texts, uint32_t* out) {
+  const size_t lanes = sha1_detail::lanes();
+  if (lanes < kLeastLanes) return sha1_detail::pair_prefixes(texts, out);
+  std::array<Lanes, kMostBlocks> by_blocks;
+  for (size_t b = 0; b < kMostBlocks; ++b) by_blocks[b].begin(b + 1, lanes);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const size_t blocks = block_count(texts[i]);
+    if (blocks > kMostBlocks) {
+      out[i] = sha1_prefix(texts[i]);
+    } else {
+      by_blocks[blocks - 1].add(texts[i], i, out);
+    }
+  }
+  for (Lanes& each : by_blocks) each.flush(out);
 }
 
 }  // namespace tephra

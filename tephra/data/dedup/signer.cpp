@@ -13,11 +13,14 @@
 #include "tephra/data/dedup/minhash.h"
 #include "tephra/data/dedup/murmur3.h"
 #include "tephra/data/dedup/sha1.h"
+#include "tephra/data/dedup/xxh64_lanes.h"
 #include "tephra/data/filter/words.h"
 #include "tephra/text/unicode.h"
 
 namespace tephra {
 namespace {
+
+static_assert(NormalWords::kReadable >= kXxh64Readable);
 
 using enum SignatureKind;
 
@@ -147,7 +150,9 @@ bool Signer::hash_words(std::string_view text) {
       roll_words(n);
       break;
     case zyda1:
-      hash_by_sha1(n);
+      cut_shingles(n);
+      hashes32_.resize(shingles_.size());
+      sha1_prefixes(shingles_, hashes32_.data());
       break;
     case zyda1_xxh3:
       hashes32_.resize(words_.size() - n + 1);
@@ -156,8 +161,9 @@ bool Signer::hash_words(std::string_view text) {
       }
       break;
     default:
-      hashes64_.resize(words_.size() - n + 1);
-      for (size_t i = 0; i < hashes64_.size(); ++i) hashes64_[i] = xxh64(words_.words(i, n), 0);
+      cut_shingles(n);
+      hashes64_.resize(shingles_.size());
+      xxh64_each(shingles_, hashes64_.data());
   }
   return true;
 }
@@ -178,14 +184,9 @@ void Signer::roll_words(size_t n) {
   }
 }
 
-void Signer::hash_by_sha1(size_t n) {
-  const size_t count = words_.size() - n + 1;
-  hashes32_.resize(count);
-  size_t i = 0;
-  for (; i + 2 <= count; i += 2) {
-    sha1_prefix_pair(words_.words(i, n), words_.words(i + 1, n), &hashes32_[i]);
-  }
-  if (i < count) hashes32_[i] = sha1_prefix(words_.words(i, n));
+void Signer::cut_shingles(size_t n) {
+  shingles_.resize(words_.size() - n + 1);
+  for (size_t i = 0; i < shingles_.size(); ++i) shingles_[i] = words_.words(i, n);
 }
 
 // Windows begin at every character.

@@ -63,7 +63,7 @@ class Signer {
   bool hash_shingles(std::string_view text);
   bool hash_words(std::string_view text);
   void roll_words(size_t n);
-  void hash_by_sha1(size_t n);
+  void cut_shingles(size_t n);
   bool hash_windows(std::string_view text);
   bool roll_windows(std::string_view text);
   void make_values(std::string_view text);
@@ -75,6 +75,7 @@ class Signer {
   std::vector<uint64_t> hashes64_;
   std::vector<uint32_t> values32_;
   std::vector<uint64_t> values64_;
+  std::vector<std::string_view> shingles_;  // of cut_shingles
   std::vector<uint32_t> starts_;
   std::vector<uint64_t> points_;  // of roll_windows
 };
