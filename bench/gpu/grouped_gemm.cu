@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The grouped product beside cuBLASLt's dense product of the same FLOPs, in one run, on random
 // data, for even and skewed loads, with its results compared with plain sums. Prints a table.
+// The weight gradient has a second peer, cuBLASLt's batch of sixteen products of even load, which
+// adds to as many f32 matrices as we do; the one dense product adds to a sixteenth of them.
 //   cmake --build --preset release --target grouped_gemm_bench && build/release/grouped_gemm_bench
 #include <cublasLt.h>
 #include <cuda_bf16.h>
@@ -102,7 +104,7 @@ struct Dense {
     CHECK(cudaMalloc(&workspace, bytes));
   }
   void run(int64_t m, int64_t n, int64_t k, const bf16* a, bool ta, const bf16* b, bool tb, void* c,
-           bool f32) {
+           bool f32, int32_t batch = 1) {
     cublasLtMatmulDesc_t op;
     CHECK(cublasLtMatmulDescCreate(&op, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     const cublasOperation_t t = CUBLAS_OP_T, no = CUBLAS_OP_N;
@@ -112,6 +114,13 @@ struct Dense {
     CHECK(cublasLtMatrixLayoutCreate(&lb, CUDA_R_16BF, tb ? k : n, tb ? n : k, tb ? k : n));
     CHECK(cublasLtMatrixLayoutCreate(&la, CUDA_R_16BF, ta ? m : k, ta ? k : m, ta ? m : k));
     CHECK(cublasLtMatrixLayoutCreate(&lc, f32 ? CUDA_R_32F : CUDA_R_16BF, n, m, n));
+    const auto repeat = [batch](cublasLtMatrixLayout_t layout, int64_t step) {
+      CHECK(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
+                                             sizeof batch));
+      CHECK(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                             &step, sizeof step));
+    };
+    repeat(la, m * k), repeat(lb, n * k), repeat(lc, m * n);
     cublasLtMatmulPreference_t preference;
     CHECK(cublasLtMatmulPreferenceCreate(&preference));
     CHECK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -153,8 +162,8 @@ int main(int argc, char** argv) {
   const auto run = [&](const GroupedGemm& g) {
     if (!grouped_gemm_hopper(stream, g)) std::printf("the device is not for it\n"), std::exit(1);
   };
-  std::printf("%-16s %5s %5s %-8s %9s %9s %7s %10s\n", "product", "in", "out", "load", "TFLOP/s",
-              "dense", "share", "error");
+  std::printf("%-16s %5s %5s %-8s %9s %9s %7s %9s %10s\n", "product", "in", "out", "load",
+              "TFLOP/s", "dense", "share", "batched", "error");
   for (const auto& [in, out] : {std::pair<int64_t, int64_t>{2048, 4096}, {2048, 2048}}) {
     bf16* x = device<bf16>(rows * in);
     bf16* dy = device<bf16>(rows * out);
@@ -177,6 +186,10 @@ int main(int argc, char** argv) {
         else
           dense.run(out, in, rows, dy, true, x, false, dw, true);
       });
+      const double batched = weights ? seconds([&] {
+        dense.run(out, in, rows / experts, dy, true, x, false, dw, true, experts);
+      })
+                                     : 0.0;
       for (int kind = 0; kind < 3; ++kind) {
         const std::vector<int32_t> bounds = cuts(rows, experts, kind);
         CHECK(cudaMemcpy(offsets, bounds.data(), bounds.size() * 4, cudaMemcpyHostToDevice));
@@ -208,6 +221,7 @@ int main(int argc, char** argv) {
         naive<<<count / 100, 100>>>(g, static_cast<const bf16*>(g.b), d_picks, count, d_sums);
         CHECK(cudaMemset(y, 0xff, rows * c_columns * 2));
         CHECK(cudaMemset(dw, 0, experts * in * out * 4));
+        CHECK(cudaDeviceSynchronize());  // the stream of ours does not wait for the default one
         run(g);
         CHECK(cudaDeviceSynchronize());
         std::vector<double> want(count);
@@ -222,7 +236,7 @@ int main(int argc, char** argv) {
           difference += (value - want[i]) * (value - want[i]), norm += want[i] * want[i];
         }
         const double ours = seconds([&] { run(g); });
-        std::printf("%-16s %5ld %5ld %-8s %9.0f %9.0f %6.1f%% %10.2e\n",
+        std::printf("%-16s %5ld %5ld %-8s %9.0f %9.0f %6.1f%% %9.0f %10.2e\n",
                     output    ? "output"
                     : weights ? "weight gradient"
                               : "input gradient",
@@ -231,7 +245,7 @@ int main(int argc, char** argv) {
                     : kind == 1 ? "uneven"
                                 : "skewed",
                     flops / ours / 1e12, flops / peer / 1e12, 100 * peer / ours,
-                    std::sqrt(difference / norm));
+                    weights ? flops / batched / 1e12 : 0.0, std::sqrt(difference / norm));
         std::fflush(stdout);
         CHECK(cudaFree(d_picks));
         CHECK(cudaFree(d_sums));

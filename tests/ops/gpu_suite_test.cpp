@@ -165,22 +165,31 @@ void expect_weights_as_on_the_cpu(const OpCase& test, const std::string& what) {
   expect_close(twice.gradients[1], doubled, 1e-5, what + ", accumulated");
 }
 
-// The specs' matrices are small and odd; these are of the size that the fast path takes: experts
-// with part of a tile, several, none, and skipped tokens behind the last.
+// The specs' matrices are small; these have tiles of the fast path, whole ones and parts: experts
+// with part of a tile, several, none, and skipped tokens behind the last; widths of whole tiles and
+// such that end within one.
 TEST(GpuGroupedLinear, MultipliesTilesOfMatrixUnitsAsTheCpuDoes) {
   if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
   struct Routing {
-    int64_t tokens, classes, experts;
+    int64_t tokens, classes, experts, in, out;
   };
-  for (const Routing r : {Routing{700, 5, 4}, {130, 3, 6}, {1, 1, 2}, {64, 1, 1}, {1000, 2, 2}}) {
+  for (const Routing r : {Routing{700, 5, 4, 256, 512},
+                          {130, 3, 6, 256, 512},
+                          {1, 1, 2, 256, 512},
+                          {64, 1, 1, 256, 512},
+                          {1000, 2, 2, 256, 512},
+                          {700, 5, 4, 704, 192},
+                          {130, 3, 6, 64, 320},
+                          {300, 2, 3, 72, 1000}}) {
     const OpCase test{.name = "tiles",
-                      .inputs = {{.shape = {r.tokens, 256}},
-                                 InputSpec::parameter({r.experts, 512, 256}, 0, 0.1),
+                      .inputs = {{.shape = {r.tokens, r.in}},
+                                 InputSpec::parameter({r.experts, r.out, r.in}, 0, 0.1),
                                  InputSpec::index(spread_experts(r.tokens, r.classes))},
                       .run = [](const Tensors& in) -> Tensors {
                         return {grouped_linear(in[0], in[1], plan_dispatch(in[2], in[1].dim(0)))};
                       }};
-    expect_weights_as_on_the_cpu(test, format("{} tokens, {} experts", r.tokens, r.experts));
+    expect_weights_as_on_the_cpu(
+        test, format("{} tokens, {} experts, {} to {}", r.tokens, r.experts, r.in, r.out));
   }
 }
 

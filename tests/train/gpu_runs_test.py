@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Training runs on a GPU, as processes: equal bits in every run and after kills, checkpoints that go on
-on the other device, a run that does not fit.
+on the other device, a run that does not fit, a kernel that fails, a GPU that is not there.
 
     gpu_runs_test.py TEPHRA SOURCE_DIR [--device gpu|cpu]
 
@@ -10,8 +10,10 @@ Exit code 77 (skipped) where there is no GPU. With --device cpu it tries itself 
 import argparse
 import hashlib
 import json
+import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -47,8 +49,9 @@ class Runs:
             out += ["--set", s]
         return out
 
-    def run(self, name, device, extra=()):
-        return subprocess.run(self.command(name, device, extra), capture_output=True, text=True, timeout=300)
+    def run(self, name, device, extra=(), **variables):
+        return subprocess.run(self.command(name, device, extra), capture_output=True, text=True, timeout=300,
+                              env=dict(os.environ, **variables))
 
     def losses(self, name):
         lines = (self.scratch / name / "metrics.jsonl").read_text().splitlines()
@@ -124,6 +127,28 @@ def too_large(runs):
     return failed + check(kept.returncode == 0, "the checkpoint of a run before is whole")
 
 
+def failing_kernel(runs):
+    """In the steps after the checkpoint of half of them; without and with waiting for each op."""
+    runs.branch("a", "broken")
+    before = runs.tensors("broken", HALF)
+    for waits, wanted in (("0", r"found while \w+"), ("1", r"found while [\w ]+ \(\w+\)")):  # the op, when each is waited for
+        ran = runs.run("broken", runs.device, TEPHRA_GPU_FAIL_AT="2000", TEPHRA_GPU_SYNC=waits)
+        ok = (ran.returncode == 4 and re.search("a kernel failed on the GPU, " + wanted, ran.stderr)
+              and "checkpoints already written are whole" in " ".join(ran.stderr.split()))
+        if check(ok, f"a kernel that fails ends a run with code 4 and is named: {ran.returncode}: {ran.stderr[-300:]}"):
+            return 1
+    failed = check(runs.tensors("broken", HALF) == before, "the checkpoint before it is as it was")
+    ran = runs.run("broken", runs.device)
+    return failed + check(ran.returncode == 0 and runs.tensors("a", STEPS) == runs.tensors("broken", STEPS),
+                          "the same command goes on from it and ends with the same bytes")
+
+
+def missing_gpu(runs):
+    ran = runs.run("missing", runs.device, CUDA_VISIBLE_DEVICES="")
+    return check(ran.returncode == 4 and "no GPU was found" in ran.stderr and "--device cpu" in ran.stderr,
+                 f"a GPU that is not there is code 4: {ran.returncode}: {ran.stderr[-300:]}")
+
+
 def main():
     o = arguments()
     if o.device == "gpu":
@@ -136,7 +161,7 @@ def main():
         failures = equal_runs(runs) + killed_run(runs) + other_device(runs, "a", "moved", "cpu")
         failures += other_device(runs, "moved", "back", o.device)
         if o.device == "gpu":
-            failures += too_large(runs)
+            failures += too_large(runs) + failing_kernel(runs) + missing_gpu(runs)
     sys.exit(1 if failures else 0)
 
 

@@ -78,6 +78,7 @@ const Library& library() {
 
 void check_blas(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
+  check(cudaDeviceSynchronize(), what);  // names a kernel that failed before
   throw Error(Fault::device,
               format("cuBLASLt: {} failed with status {}", what, static_cast<int>(status)),
               "TEPHRA_GPU_SYNC=1 tells whether an earlier kernel was the cause");

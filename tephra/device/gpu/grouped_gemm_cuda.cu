@@ -3,7 +3,8 @@
 // one thread feeds a ring of stages through the copy engine, two warpgroups multiply 64 x 256 each,
 // and results leave through the copy engine again, which adds gradients in the L2 cache (once for
 // each element, so in one order). Rows past an expert's end are computed and not stored; in the
-// weight gradient, where they would be summed, they are zeroed in shared memory. Blocks share
+// weight gradient, where they would be summed, they are zeroed in shared memory. Widths need not be
+// whole tiles: past the edges the copy engine reads zeros and writes nothing. Blocks share
 // nothing: as a pair with common loads they waited for each other and lost a tenth to a quarter.
 #include "tephra/device/gpu/grouped_gemm.h"
 #include "tephra/device/gpu/hopper.h"
@@ -59,7 +60,7 @@ class Tiles {
     end_ = __ldg(offsets_ + e + 1);
     rows = end_ - begin;
     down_ = ((kRagged ? rows : shape_.out_rows) + kTileRows - 1) / kTileRows;
-    tiles_ = down_ * (shape_.columns / kTileColumns);
+    tiles_ = down_ * ((shape_.columns + kTileColumns - 1) / kTileColumns);
   }
 
   const int32_t* offsets_;
@@ -141,7 +142,8 @@ __device__ void store_f32(const float (&d)[128], const Outlet& out, const CUtens
 }
 
 // The last rows of an expert, straight from the registers.
-__device__ void store_some_bf16(const float (&d)[128], __nv_bfloat16* c, int64_t stride, int rows) {
+__device__ void store_some_bf16(const float (&d)[128], __nv_bfloat16* c, int64_t stride, int rows,
+                                int columns) {
   const int lane = threadIdx.x % 32, top = threadIdx.x % kWarpgroup / 32 * 16 + lane / 4;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -150,6 +152,7 @@ __device__ void store_some_bf16(const float (&d)[128], __nv_bfloat16* c, int64_t
     __nv_bfloat16* to = c + row * stride + 2 * (lane % 4);
 #pragma unroll
     for (int j = 0; j < 32; ++j) {
+      if (8 * j >= columns) break;
       *reinterpret_cast<uint32_t*>(to + 8 * j) =
           packed(d[4 * j + 2 * half], d[4 * j + 2 * half + 1]);
     }
@@ -228,7 +231,7 @@ __device__ void multiply_tiles(Stages& s, const CUtensorMap* map_c, const int32_
       store_some_bf16(
           d,
           static_cast<__nv_bfloat16*>(c) + int64_t{tile.begin + row} * shape.stride + tile.column,
-          shape.stride, tile.rows - row);
+          shape.stride, tile.rows - row, shape.columns - tile.column);
     }
   }
   if (threadIdx.x % kWarpgroup == 0) wait_stores<0>();
@@ -285,9 +288,7 @@ bool launch_grouped(Stream& stream, const GroupedGemm& g, int blocks) {
 
 bool grouped_gemm_hopper(Stream& stream, const GroupedGemm& g) {
   const int blocks = processors(stream);
-  const bool weights = g.product == GroupedProduct::weight_gradient;
-  const int64_t step = weights ? kTileRows : kTileColumns;
-  if (blocks == 0 || g.rows == 0 || g.in % kTileColumns != 0 || g.out % step != 0) return false;
+  if (blocks == 0 || g.rows == 0 || g.in % 8 != 0 || g.out % 8 != 0) return false;
   switch (g.product) {
     case GroupedProduct::output:
       return launch_grouped<GroupedProduct::output>(stream, g, blocks);
