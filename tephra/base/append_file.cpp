@@ -12,7 +12,8 @@
 
 namespace tephra {
 
-AppendFile::AppendFile(const Path& path, int64_t keep_bytes) : path_(path) {
+AppendFile::AppendFile(const Path& path, int64_t keep_bytes, WhenFull when_full)
+    : path_(path), when_full_(when_full) {
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (fd_ < 0) {
     throw Error(Fault::usage,
@@ -54,6 +55,10 @@ int AppendFile::try_to_write() {
 void AppendFile::append(std::string_view record) {
   int error = try_to_write();
   if (error == 0) error = try_to_write(record);
+  if (error != 0 && when_full_ == WhenFull::fail) {
+    throw Error(Fault::data,
+                format("{}: cannot be written: {}", path_.string(), std::strerror(error)));
+  }
   pending_ += record;  // what could not be written
   if (error == 0) {
     if (warned_) log_info("{}: can be written again, nothing was lost", path_.string());

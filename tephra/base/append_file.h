@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A log that grows by whole records. A record that cannot be written now (a full disk) is kept and
-// written before the next one, so that a log has no holes and a run need not stop for it.
+// A file that grows by whole records. Of a log, a record that cannot be written now (a full disk)
+// is kept and written before the next one, so that it has no holes and a run need not stop for it.
 #pragma once
 
 #include <string>
@@ -12,14 +12,17 @@ namespace tephra {
 
 class AppendFile {
  public:
+  enum class WhenFull { keep, fail };
+
   // Opens or makes the file, keeping its first `keep_bytes`.
-  AppendFile(const Path& path, int64_t keep_bytes);
+  AppendFile(const Path& path, int64_t keep_bytes, WhenFull when_full = WhenFull::keep);
   ~AppendFile();  // tries once more to write what is kept
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
-  void append(std::string_view record);  // warns, once for each shortage
-  void flush();                          // to the disk; Fault::data when that fails
+  // Of what cannot be written it warns, once for each shortage, or it is Fault::data.
+  void append(std::string_view record);
+  void flush();  // to the disk; Fault::data when that fails
 
   const Path& path() const { return path_; }
 
@@ -29,6 +32,7 @@ class AppendFile {
 
   Path path_;
   int fd_ = -1;
+  WhenFull when_full_;
   std::string pending_;
   bool warned_ = false;
 };

@@ -8,6 +8,7 @@
 #include "tephra/cli/output.h"
 #include "tephra/data/classify/classify_corpus.h"
 #include "tephra/data/classify/fasttext_train.h"
+#include "tephra/data/formats/document_reader.h"
 #include "tephra/data/json_line.h"
 #include "tephra/data/line_reader.h"
 
@@ -69,7 +70,10 @@ struct TrainOptions {
 };
 
 void describe_train(Flags& flags, TrainOptions& o) {
-  flags.add("INPUT", o.inputs, "LABEL=PATH for each kind of documents: .jsonl, folders").required();
+  flags
+      .add("INPUT", o.inputs,
+           "LABEL=PATH for each kind of documents: files or folders that stages take")
+      .required();
   flags.add("--out FILE", o.out, "model to write, such as quality.bin").required();
   flags.add("--text-field", o.text_field, "the key that holds the text");
   flags.add("--dim", o.how.dim, "width of the vectors").range(1, 4096);
@@ -85,6 +89,18 @@ void describe_train(Flags& flags, TrainOptions& o) {
   flags.example("tephra data classify-train good=books junk=crawl/dropped --out quality.bin");
 }
 
+constexpr size_t kMaxLineBytes = size_t{1} << 30;
+
+// What a document lacks, with its place.
+template <class F>
+auto at_line(const LineReader& lines, const F& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw Error(error.fault(), format("{}: {}", lines.where(), error.what()));
+  }
+}
+
 int run_train(const TrainOptions& o) {
   const std::vector<CorpusFile> files = corpus_files(o.inputs);
   install_signal_handlers();
@@ -92,12 +108,13 @@ int run_train(const TrainOptions& o) {
   int64_t seen = 0;
   const auto every = static_cast<int64_t>(o.held_out > 0 ? std::max(1.0, 1 / o.held_out) : 0);
   for (const CorpusFile& file : files) {
-    LineReader lines(file.path);
+    LineReader lines(file.path, open_documents(file.path), kMaxLineBytes);
     JsonLine parser;
     std::string_view line;
     while (lines.next(line)) {
       if (trim(line).empty()) continue;
-      const std::string text(parser.string_field(line, o.text_field));
+      const std::string text =
+          at_line(lines, [&] { return std::string(parser.string_field(line, o.text_field)); });
       const bool held = every > 0 && seen++ % every == every - 1;
       (held ? held_out : texts).push_back({file.source, sampled_text(text, o.max_bytes)});
     }

@@ -6,6 +6,7 @@
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/output.h"
+#include "tephra/data/corpus/output_lock.h"
 
 namespace tephra {
 
@@ -57,6 +58,8 @@ StageSettings stage_settings(const CorpusOptions& o) {
   stage.format = o.format == "parquet" ? DocumentFormat::parquet : DocumentFormat::jsonl;
   require(!o.overwrite || stage.shard.count == 1,
           "--overwrite: shards would remove each other's work; remove {} yourself", o.out);
+  check_apart(o.inputs, o.out);
+  lock_output(o.out, stage.shard);
   prepare_output(o.out, o.overwrite);
   begin_rank(o.out, stage.shard);
   install_signal_handlers();

@@ -9,6 +9,60 @@
 
 namespace tephra {
 
+namespace {
+
+bool in_number(char c) {
+  return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+}
+
+// Digits from `at` on; false when there is none.
+bool skip_digits(std::string_view text, size_t& at) {
+  const size_t begin = at;
+  while (at < text.size() && text[at] >= '0' && text[at] <= '9') ++at;
+  return at > begin;
+}
+
+bool is_json_number(std::string_view text) {
+  size_t at = text.starts_with('-') ? 1 : 0;
+  const bool zero = at < text.size() && text[at] == '0';
+  const size_t whole = at;
+  if (!skip_digits(text, at) || (zero && at > whole + 1)) return false;
+  if (at < text.size() && text[at] == '.' && !skip_digits(text, ++at)) return false;
+  if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
+    if (++at < text.size() && (text[at] == '+' || text[at] == '-')) ++at;
+    if (!skip_digits(text, at)) return false;
+  }
+  return at == text.size();
+}
+
+// The line with its long numbers as strings: those that neither 64 bits nor a double hold are valid
+// JSON, and no reason to lose a document.
+std::string with_long_numbers_quoted(std::string_view line) {
+  constexpr size_t kLong = 19;  // digits; exponents count as long, too
+  std::string out;
+  for (size_t at = 0; at < line.size();) {
+    size_t end = at + 1;
+    if (line[at] == '"') {
+      while (end < line.size() && line[end] != '"') end += line[end] == '\\' ? 2 : 1;
+      end = std::min(end + 1, line.size());
+    }
+    bool quoted = false;
+    if (line[at] == '-' || (line[at] >= '0' && line[at] <= '9')) {
+      while (end < line.size() && in_number(line[end])) ++end;
+      const std::string_view number = line.substr(at, end - at);
+      quoted = (number.size() >= kLong || number.find_first_of("eE") != std::string_view::npos) &&
+               is_json_number(number);
+    }
+    if (quoted) out += '"';
+    out += line.substr(at, end - at);
+    if (quoted) out += '"';
+    at = end;
+  }
+  return out;
+}
+
+}  // namespace
+
 struct JsonLine::Parser {
   simdjson::dom::parser parser;
   simdjson::simdjson_result<simdjson::dom::element> result;
@@ -19,20 +73,27 @@ JsonLine::JsonLine() : parser_(std::make_unique<Parser>()) {}
 JsonLine::~JsonLine() = default;
 
 std::string_view JsonLine::string_field(std::string_view line, std::string_view field) {
-  parser_->result = parser_->parser.parse(line.data(), line.size());
+  parse(line, false);
   return field_of(line, field);
 }
 
 std::string_view JsonLine::padded_string_field(std::string_view line, std::string_view field) {
-  parser_->result = parser_->parser.parse(line.data(), line.size(), false);
+  parse(line, true);
   return field_of(line, field);
+}
+
+void JsonLine::parse(std::string_view line, bool padded) {
+  parser_->result = parser_->parser.parse(line.data(), line.size(), !padded);
+  if (parser_->result.error() != simdjson::NUMBER_ERROR) return;
+  const std::string again = with_long_numbers_quoted(line);
+  parser_->result = parser_->parser.parse(again.data(), again.size(), true);
 }
 
 void JsonLine::need_object(std::string_view line) {
   const auto& parsed = parser_->result;
   const simdjson::error_code broken = parsed.error();
-  require_data(broken == simdjson::SUCCESS, "expected a JSON object, got {}: {}",
-               simdjson::error_message(broken), clipped(line, 60));
+  require_data(broken == simdjson::SUCCESS, "expected a JSON object, got '{}' ({})",
+               clipped(line, 60), simdjson::error_message(broken));
   require_data(parsed.get_object().get(parser_->object) == simdjson::SUCCESS,
                "expected a JSON object, got {}", clipped(line, 60));
 }
@@ -40,8 +101,15 @@ void JsonLine::need_object(std::string_view line) {
 std::string_view JsonLine::field_of(std::string_view line, std::string_view field) {
   need_object(line);
   simdjson::dom::element value;
-  require_data(parser_->object.at_key(field).get(value) == simdjson::SUCCESS,
-               "expected the key '{}', which the object does not have", field);
+  int times = 0;
+  for (const simdjson::dom::key_value_pair& pair : parser_->object) {
+    if (pair.key != field) continue;
+    value = pair.value;
+    ++times;
+  }
+  require_data(times > 0, "expected the key '{}', which the object does not have", field);
+  // Readers differ in which one they take: what was judged here might not be what is trained on.
+  require_data(times == 1, "expected the key '{}' once, got it {} times", field, times);
   std::string_view text;
   require_data(value.get_string().get(text) == simdjson::SUCCESS, "key '{}': expected a string",
                field);
@@ -49,8 +117,11 @@ std::string_view JsonLine::field_of(std::string_view line, std::string_view fiel
 }
 
 std::optional<std::string_view> JsonLine::find_string(std::string_view field) const {
+  simdjson::dom::element value;
+  if (parser_->object.at_key(field).get(value) != simdjson::SUCCESS) return {};
   std::string_view text;
-  if (parser_->object.at_key(field).get_string().get(text) != simdjson::SUCCESS) return {};
+  require_data(value.get_string().get(text) == simdjson::SUCCESS, "key '{}': expected a string",
+               field);
   return text;
 }
 
@@ -96,7 +167,7 @@ void take_value(const simdjson::dom::element& value, JsonField& field, std::stri
 }  // namespace
 
 void JsonLine::each_padded_field(std::string_view line, FunctionRef<void(const JsonField&)> use) {
-  parser_->result = parser_->parser.parse(line.data(), line.size(), false);
+  parse(line, true);
   need_object(line);
   std::string json;
   for (const simdjson::dom::key_value_pair& pair : parser_->object) {

@@ -38,6 +38,7 @@ class JsonLine {
   // The same where 64 readable bytes follow the line, so that it need not be copied. Afterwards,
   // until the next call, other fields of the line can be asked for.
   std::string_view padded_string_field(std::string_view line, std::string_view field);
+  // Nothing when there is no such field; Fault::data when it is no string.
   std::optional<std::string_view> find_string(std::string_view field) const;
   std::optional<double> find_number(std::string_view field) const;
 
@@ -46,6 +47,7 @@ class JsonLine {
 
  private:
   struct Parser;
+  void parse(std::string_view line, bool padded);
   void need_object(std::string_view line);
   std::string_view field_of(std::string_view line, std::string_view field);
 

@@ -45,6 +45,7 @@ bool LineReader::next(std::string_view& line) {
   const size_t stop = end == std::string::npos ? buffer_.size() : end;
   line = std::string_view(buffer_).substr(begin_, stop - begin_);
   if (line.ends_with('\r')) line.remove_suffix(1);
+  if (line_number_ == 0) line.remove_prefix(byte_order_mark(line));
   begin_ = scanned_ = end == std::string::npos ? stop : stop + 1;
   ++line_number_;
   return true;

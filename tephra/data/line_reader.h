@@ -10,6 +10,11 @@
 
 namespace tephra {
 
+// Bytes of the mark that some programs write before a text in UTF-8; 0 without it.
+inline size_t byte_order_mark(std::string_view text) {
+  return text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+}
+
 class LineReader {
  public:
   // A longer line is Fault::data.

@@ -5,6 +5,7 @@
 
 #include "tephra/base/error.h"
 #include "tephra/base/text.h"
+#include "tephra/data/corpus/corpus_files.h"
 #include "tephra/data/formats/document_reader.h"
 
 namespace tephra {
@@ -30,7 +31,7 @@ std::vector<Path> text_files(std::span<const std::string> inputs) {
       continue;
     }
     std::vector<Path> found;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(input)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(documents_of(input))) {
       if (entry.is_regular_file() && is_text(entry.path())) found.push_back(entry.path());
     }
     require(!found.empty(), "{}: has no .txt, .jsonl, .wet, .warc (.gz, .zst) or .parquet files",

@@ -7,6 +7,7 @@
 #include <lz4frame.h>
 #include <unistd.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <cerrno>
 #include <cstring>
@@ -29,22 +30,20 @@ class PlainReader : public ByteReader {
   PlainReader(const PlainReader&) = delete;
   PlainReader& operator=(const PlainReader&) = delete;
 
-  size_t read(std::span<char> out) override {
-    size_t filled = 0;
-    while (filled < out.size()) {
-      const ssize_t got = ::read(fd_, out.data() + filled, out.size() - filled);
-      if (got < 0 && errno == EINTR) continue;
-      require_data(got >= 0, "{}: cannot be read: {}", path_.string(), std::strerror(errno));
-      if (got == 0) break;
-      filled += static_cast<size_t>(got);
-    }
-    file_bytes_ += static_cast<int64_t>(filled);
-    return filled;
-  }
   int64_t file_bytes() const override { return file_bytes_; }
   const Path& path() const { return path_; }
 
  private:
+  size_t read_some(std::span<char> out) override {
+    for (;;) {
+      const ssize_t got = ::read(fd_, out.data(), out.size());
+      if (got < 0 && errno == EINTR) continue;
+      require_data(got >= 0, "{}: cannot be read: {}", path_.string(), std::strerror(errno));
+      file_bytes_ += got;
+      return static_cast<size_t>(got);
+    }
+  }
+
   Path path_;
   int fd_;
   int64_t file_bytes_ = 0;
@@ -77,22 +76,26 @@ class GzipReader : public ByteReader {
  public:
   explicit GzipReader(const Path& path) : input_(path) { start_member(); }
 
-  size_t read(std::span<char> out) override {
-    out = out.first(std::min(out.size(), size_t{1} << 30));  // the library counts in 32 bits
-    size_t filled = 0;
-    while (filled < out.size()) {
-      const std::span<char> rest = input_.rest();
-      const size_t got = inflate_some(rest, out.subspan(filled));
-      filled += got;
-      if (rest.empty() && got == 0) break;  // nothing comes any more
-    }
-    require_data(filled > 0 || !inside_, "{}: ends within compressed data; the file is cut off",
-                 input_.where());
-    return filled;
-  }
   int64_t file_bytes() const override { return input_.file_bytes(); }
 
  private:
+  size_t read_some(std::span<char> out) override {
+    out = out.first(std::min(out.size(), size_t{1} << 30));  // the library counts in 32 bits
+    for (;;) {
+      const std::span<char> rest = input_.rest();
+      if (rest.empty() && !inside_) return 0;
+      if (!inside_ && members_ > 0 &&
+          rest[0] == 0) {  // tapes and archives are filled up with zeros
+        input_.use(1);
+        continue;
+      }
+      const size_t got = inflate_some(rest, out);
+      if (got > 0) return got;
+      require_data(!rest.empty() || !inside_,
+                   "{}: ends within compressed data; the file is cut off", input_.where());
+    }
+  }
+
   void start_member() {
     isal_inflate_init(state_.get());
     state_->crc_flag = ISAL_GZIP;  // with header and checksum, as RFC 1952 has them
@@ -100,7 +103,6 @@ class GzipReader : public ByteReader {
   }
 
   size_t inflate_some(std::span<char> from, std::span<char> to) {
-    if (from.empty() && !inside_) return 0;
     state_->next_in = reinterpret_cast<uint8_t*>(from.data());
     state_->avail_in = static_cast<uint32_t>(from.size());
     state_->next_out = reinterpret_cast<uint8_t*>(to.data());
@@ -110,7 +112,10 @@ class GzipReader : public ByteReader {
     require_data(code >= 0, "{}: is damaged: {}", input_.where(), what_is_wrong(code));
     const size_t got = to.size() - state_->avail_out;
     input_.use(from.size() - state_->avail_in);
-    if (state_->block_state == ISAL_BLOCK_FINISH) start_member();  // another may follow
+    if (state_->block_state == ISAL_BLOCK_FINISH) {
+      ++members_;
+      start_member();  // another may follow
+    }
     return got;
   }
 
@@ -122,6 +127,7 @@ class GzipReader : public ByteReader {
   Compressed input_;
   std::unique_ptr<inflate_state> state_ = std::make_unique<inflate_state>();  // some 90 kB
   bool inside_ = false;                                                       // a member
+  int64_t members_ = 0;                                                       // that were read
 };
 
 class ZstdReader : public ByteReader {
@@ -133,26 +139,38 @@ class ZstdReader : public ByteReader {
   ZstdReader(const ZstdReader&) = delete;
   ZstdReader& operator=(const ZstdReader&) = delete;
 
-  size_t read(std::span<char> out) override {
-    ZSTD_outBuffer to{out.data(), out.size(), 0};
-    while (to.pos < to.size) {
-      const std::span<char> rest = input_.rest();
-      ZSTD_inBuffer from{rest.data(), rest.size(), 0};
-      const size_t before = to.pos;
-      const size_t code = ZSTD_decompressStream(state_, &to, &from);
-      require_data(!ZSTD_isError(code), "{}: is damaged: {}", input_.where(),
-                   ZSTD_getErrorName(code));
-      input_.use(from.pos);
-      if (from.pos > 0 || to.pos > before) inside_ = code != 0;
-      if (rest.empty() && to.pos == before) break;  // nothing comes any more
-    }
-    require_data(to.pos > 0 || !inside_, "{}: ends within compressed data; the file is cut off",
-                 input_.where());
-    return to.pos;
-  }
   int64_t file_bytes() const override { return input_.file_bytes(); }
 
  private:
+  size_t read_some(std::span<char> out) override {
+    ZSTD_outBuffer to{out.data(), out.size(), 0};
+    while (to.pos == 0) {
+      const std::span<char> rest = input_.rest();
+      ZSTD_inBuffer from{rest.data(), rest.size(), 0};
+      const size_t code = ZSTD_decompressStream(state_, &to, &from);
+      check(code);
+      input_.use(from.pos);
+      if (from.pos > 0 || to.pos > 0) inside_ = code != 0;
+      if (!rest.empty() || to.pos > 0) continue;
+      require_data(!inside_, "{}: ends within compressed data; the file is cut off",
+                   input_.where());
+      break;
+    }
+    return to.pos;
+  }
+
+  void check(size_t code) const {
+    if (!ZSTD_isError(code)) return;
+    if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge) {
+      throw Error(Fault::data,
+                  format("{}: was compressed with a window of more than 128 MiB (zstd --long), "
+                         "which would have to be held in memory",
+                         input_.where()),
+                  "zstd -d --long=31 reads it; compress it again without --long");
+    }
+    throw Error(Fault::data, format("{}: is damaged: {}", input_.where(), ZSTD_getErrorName(code)));
+  }
+
   Compressed input_;
   ZSTD_DStream* state_;
   bool inside_ = false;  // a frame
@@ -168,33 +186,47 @@ class Lz4Reader : public ByteReader {
   Lz4Reader(const Lz4Reader&) = delete;
   Lz4Reader& operator=(const Lz4Reader&) = delete;
 
-  size_t read(std::span<char> out) override {
-    size_t filled = 0;
-    while (filled < out.size()) {
-      const std::span<char> rest = input_.rest();
-      size_t used = rest.size(), got = out.size() - filled;
-      const size_t code =
-          LZ4F_decompress(state_, out.data() + filled, &got, rest.data(), &used, nullptr);
-      require_data(!LZ4F_isError(code), "{}: is damaged: {}", input_.where(),
-                   LZ4F_getErrorName(code));
-      input_.use(used);
-      filled += got;
-      if (used > 0 || got > 0) inside_ = code != 0;
-      if (rest.empty() && got == 0) break;  // nothing comes any more
-    }
-    require_data(filled > 0 || !inside_, "{}: ends within compressed data; the file is cut off",
-                 input_.where());
-    return filled;
-  }
   int64_t file_bytes() const override { return input_.file_bytes(); }
 
  private:
+  size_t read_some(std::span<char> out) override {
+    for (;;) {
+      const std::span<char> rest = input_.rest();
+      size_t used = rest.size(), got = out.size();
+      const size_t code = LZ4F_decompress(state_, out.data(), &got, rest.data(), &used, nullptr);
+      require_data(!LZ4F_isError(code), "{}: is damaged: {}", input_.where(),
+                   LZ4F_getErrorName(code));
+      input_.use(used);
+      if (used > 0 || got > 0) inside_ = code != 0;
+      if (got > 0) return got;
+      if (!rest.empty()) continue;
+      require_data(!inside_, "{}: ends within compressed data; the file is cut off",
+                   input_.where());
+      return 0;
+    }
+  }
+
   Compressed input_;
   LZ4F_dctx* state_ = nullptr;
   bool inside_ = false;  // a frame
 };
 
 }  // namespace
+
+size_t ByteReader::read(std::span<char> out) {
+  size_t filled = 0;
+  while (filled < out.size() && !damage_) {
+    try {
+      const size_t got = read_some(out.subspan(filled));
+      if (got == 0) return filled;
+      filled += got;
+    } catch (...) {
+      damage_ = std::current_exception();
+    }
+  }
+  if (filled == 0 && damage_) std::rethrow_exception(damage_);
+  return filled;
+}
 
 std::unique_ptr<ByteReader> ByteReader::open(const Path& path) {
   require(!std::filesystem::is_directory(path), "{}: is a folder; expected a file", path.string());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 
@@ -17,11 +18,19 @@ class ByteReader {
   static std::unique_ptr<ByteReader> open(const Path& path);
   virtual ~ByteReader() = default;
 
-  // Fills `out` as far as there is something; 0 at the end. Damaged content is Fault::data.
-  virtual size_t read(std::span<char> out) = 0;
+  // Fills `out` as far as there is something; 0 at the end. Damaged content is Fault::data, once
+  // all that comes before it has been read.
+  size_t read(std::span<char> out);
 
   // Bytes of the file read so far, compressed as they are: how far the reading is.
   virtual int64_t file_bytes() const = 0;
+
+ protected:
+  // At least one byte unless the end is reached. Not called again after an error.
+  virtual size_t read_some(std::span<char> out) = 0;
+
+ private:
+  std::exception_ptr damage_;
 };
 
 // The path without .gz, .zst or .lz4.

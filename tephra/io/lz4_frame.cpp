@@ -8,7 +8,6 @@
 namespace tephra {
 
 void append_lz4_frame(std::string& out, std::string_view bytes) {
-  if (bytes.empty()) return;
   LZ4F_preferences_t settings = LZ4F_INIT_PREFERENCES;
   settings.frameInfo.blockSizeID = LZ4F_max1MB;
   settings.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled;

@@ -26,7 +26,6 @@ ZSTD_CCtx* context_of_this_thread() {
 }  // namespace
 
 void append_zstd_frame(std::string& out, std::string_view bytes, int level) {
-  if (bytes.empty()) return;
   ZSTD_CCtx* context = context_of_this_thread();
   ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
   ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inputs and disks that are against us: counted, named, skipped or stopped by a setting; never a
 // crash, never silently lost.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <fstream>
@@ -10,8 +14,10 @@
 
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/document_work.h"
+#include "tephra/data/corpus/output_lock.h"
 #include "tephra/data/dedup/dedup_corpus.h"
 #include "tephra/data/dedup/line_dedup.h"
+#include "tephra/data/line_reader.h"
 #include "tests/support/compress.h"
 #include "tests/support/error_of.h"
 #include "tests/support/scratch.h"
@@ -73,6 +79,147 @@ TEST(Hostile, DamageOfEveryKindIsCountedAndNamed) {
   for (const char* name : {"b-cut", "c-flipped", "d-cut", "e-no-zstd", "f-cut", "g-bytes:1",
                            "g-bytes:2", "h-binary:1"}) {
     EXPECT_NE(errors.find(name), std::string::npos) << name << "\n" << errors;
+  }
+}
+
+TEST(Hostile, AllThatStandsBeforeDamageIsRead) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  const std::string lines = good_lines(20000);
+  write_file(scratch / "in/a.jsonl.gz", gzipped(lines) + std::string(512, '\0'));  // as on tapes
+  write_file(scratch / "in/b.jsonl.gz", gzipped(lines) + "garbage");
+  write_file(scratch / "in/c.jsonl.zst", zstd_compressed(lines) + "garbage");
+  write_file(scratch / "in/d.jsonl.lz4", lz4_compressed(lines) + "garbage");
+  StageSettings stage;
+  stage.out = scratch / "out";
+  stage.on_error = OnError::skip;
+  const StageRun run = copy_corpus(scratch / "in", stage);
+  EXPECT_EQ(run.tally[counted::kDocuments], 4 * 20000);
+  EXPECT_EQ(run.tally[counted::kDamaged], 3);
+  EXPECT_EQ(run.tally[counted::kBad], 0);
+}
+
+TEST(Hostile, ValidLinesOfOddFormsAreDocumentsAndKeepTheirBytes) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  const std::string large = "\"n\":123456789012345678901234567890,\"x\":-1.5e400,\"s\":\"1e999\"";
+  write_file(scratch / "in/a.jsonl", "\xEF\xBB\xBF{\"text\":\"marked\"}\n{\"text\":\"big\"," +
+                                         large +
+                                         "}\n{\"text\":\"bad\",\"n\":0123456789012345678901}\n"
+                                         "{\"text\":\"one\",\"text\":\"two\"}\n"
+                                         "{\"text\":\"three\",\"tephra_id\":7}\n");
+  StageSettings stage;
+  stage.out = scratch / "out";
+  stage.on_error = OnError::skip;
+  const StageRun run = copy_corpus(scratch / "in", stage);
+  EXPECT_EQ(run.tally[counted::kDocuments], 2);
+  EXPECT_EQ(run.tally[counted::kBad], 3);
+  const std::string out = read_decompressed(scratch / "out/documents/in/a.jsonl.zst", 1 << 20);
+  EXPECT_EQ(out, "{\"text\":\"marked\",\"tephra_id\":\"in/a:1\"}\n{\"text\":\"big\"," + large +
+                     ",\"tephra_id\":\"in/a:2\"}\n");
+}
+
+TEST(Hostile, WhatIsNoFileOrHasNoNameIsToldNotWaitedFor) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  write_file(scratch / "in/a.jsonl", good_lines(3));
+  ASSERT_EQ(::mkfifo((scratch / "in/b.jsonl").c_str(), 0600), 0);
+  StageSettings stage;
+  stage.out = scratch / "out";
+  stage.on_error = OnError::skip;
+  const StageRun run = copy_corpus(scratch / "in", stage);
+  EXPECT_EQ(run.tally[counted::kDocuments], 3);
+  EXPECT_EQ(run.tally[counted::kDamaged], 1);
+  write_file(scratch / "in/c\xff.jsonl", good_lines(3));
+  const Error error = error_of([&] { copy_corpus(scratch / "in", stage); });
+  EXPECT_EQ(error.fault(), Fault::usage);
+  EXPECT_NE(std::string(error.what()).find("UTF-8"), std::string::npos) << error.what();
+}
+
+TEST(Hostile, FilesWithoutDocumentsAreStillFilesOfTheirKind) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  write_file(scratch / "in/a.jsonl", "");
+  for (const DocumentFormat format : {DocumentFormat::jsonl, DocumentFormat::handed}) {
+    StageSettings stage;
+    stage.format = format;
+    stage.out = scratch / (format == DocumentFormat::jsonl ? "out" : "handed");
+    copy_corpus(scratch / "in", stage);
+  }
+  EXPECT_GT(read_file(scratch / "out/documents/in/a.jsonl.zst").size(), 0u);
+  EXPECT_EQ(read_decompressed(scratch / "out/documents/in/a.jsonl.zst", 1 << 20), "");
+  EXPECT_EQ(read_decompressed(scratch / "handed/handed/documents/in/a.jsonl.lz4", 1 << 20), "");
+}
+
+TEST(Hostile, AnInputOrOutputThatChangedIsNoticedWhenARunGoesOn) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  write_file(scratch / "in/a.jsonl", good_lines(3));
+  write_file(scratch / "in/b.jsonl", good_lines(3) + "bad\n");
+  StageSettings stage;
+  stage.out = scratch / "out";
+  error_of([&] { copy_corpus(scratch / "in", stage); });  // a is done, b is not
+  const std::string done = read_file(scratch / "out/documents/in/a.jsonl.zst");
+  write_file(scratch / "in/a.jsonl", good_lines(3, 2));
+  const Error changed = error_of([&] { copy_corpus(scratch / "in", stage); });
+  EXPECT_EQ(changed.fault(), Fault::usage);
+  EXPECT_NE(std::string(changed.what()).find("a.jsonl: was changed"), std::string::npos)
+      << changed.what();
+  // Nor is what is there taken for the whole.
+  EXPECT_EQ(error_of([&] { corpus_files(std::vector{(scratch / "out").string()}); }).fault(),
+            Fault::usage);
+  write_file(scratch / "in/a.jsonl", good_lines(3));
+  write_file(scratch / "out/documents/in/a.jsonl.zst", done.substr(0, done.size() - 1));
+  const Error cut = error_of([&] { copy_corpus(scratch / "in", stage); });
+  EXPECT_EQ(cut.fault(), Fault::data);
+  EXPECT_NE(std::string(cut.what()).find("a.jsonl.zst: expected"), std::string::npos) << cut.what();
+}
+
+TEST(Hostile, ARunDoesNotWriteOverItsInputNorOverOthers) {
+  const Scratch scratch;
+  std::filesystem::create_directories(scratch / "done/documents/in");
+  write_file(scratch / "done/documents/in/a.jsonl", good_lines(3));
+  const auto fault = [&](const Path& in, const Path& out) {
+    return error_of([&] { check_apart(std::vector<std::string>{in.string()}, out); }).fault();
+  };
+  EXPECT_EQ(fault(scratch / "done", scratch / "done"), Fault::usage);
+  EXPECT_EQ(fault(scratch / "done", scratch / "done/"), Fault::usage);
+  EXPECT_EQ(fault("web=" + (scratch / "done").string(), scratch / "done/more"), Fault::usage);
+  EXPECT_EQ(fault(scratch / "done/documents/in/a.jsonl", scratch / "done"), Fault::usage);
+  check_apart(std::vector<std::string>{(scratch / "done").string()}, scratch / "done-again");
+  EXPECT_EQ(error_of([&] { prepare_output(scratch / "done", true); }).fault(), Fault::usage);
+  EXPECT_TRUE(std::filesystem::exists(scratch / "done/documents/in/a.jsonl"));
+}
+
+TEST(Hostile, TwoProcessesDoNotWriteIntoOneFolder) {
+  const Scratch scratch;
+  std::filesystem::create_directories(scratch / "out");
+  const int fd = ::open((scratch / "out").c_str(), O_RDONLY | O_DIRECTORY);  // as another would
+  ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+  const Error error = error_of([&] { lock_output(scratch / "out", {}); });
+  EXPECT_EQ(error.fault(), Fault::usage);
+  EXPECT_NE(std::string(error.what()).find("another process"), std::string::npos) << error.what();
+  ASSERT_EQ(::flock(fd, LOCK_UN), 0);
+  lock_output(scratch / "out", {});
+  EXPECT_NE(::flock(fd, LOCK_SH | LOCK_NB), 0);
+  ::close(fd);
+}
+
+TEST(Hostile, TextsOfNewlinesTakeTimeByTheirLength) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  std::string text;
+  for (int i = 0; i < 400000; ++i) text += "\\n";
+  write_file(scratch / "in/a.jsonl",
+             "{\"text\":\"" + text + "\"}\n{\"text\":\"\\n\\n kept as it is\\n\"}\n");
+  for (const bool paragraphs : {false, true}) {
+    StageSettings stage;
+    stage.out = scratch / (paragraphs ? "paragraphs" : "lines");
+    const std::vector<CorpusFile> files =
+        corpus_files(std::vector<std::string>{(scratch / "in").string()});
+    dedup_lines(files, {.paragraphs = paragraphs}, stage);
+    const std::string out = read_decompressed(stage.out / "documents/in/a.jsonl.zst", 1 << 24);
+    EXPECT_NE(out.find("\"\\n\\n kept as it is\\n\""), std::string::npos);
   }
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "tephra/base/error.h"
+#include "tephra/base/log.h"
+#include "tephra/base/text.h"
 #include "tephra/data/formats/document_reader.h"
 
 namespace tephra {
@@ -22,14 +24,51 @@ void check_source(const std::string& source, const std::string& input) {
           input, source);
 }
 
+// All that lies in the folder and in its folders. Fault::usage when one cannot be listed.
+std::vector<fs::directory_entry> entries_below(const Path& folder) {
+  std::vector<fs::directory_entry> entries;
+  std::vector<Path> left = {folder};
+  while (!left.empty()) {
+    const Path next = std::move(left.back());
+    left.pop_back();
+    std::error_code error;
+    for (fs::directory_iterator at(next, error), end; !error && at != end; at.increment(error)) {
+      entries.push_back(*at);
+      if (at->is_directory() && !at->is_symlink()) left.push_back(at->path());
+    }
+    require(!error, "{}: cannot be listed: {}", next.string(), error.message());
+  }
+  return entries;
+}
+
+// Of a folder only files of known kinds are taken, and linked folders are not entered.
+void tell_left_out(const Path& folder, std::vector<std::string> names) {
+  if (names.empty()) return;
+  constexpr size_t kShown = 3;
+  std::sort(names.begin(), names.end());
+  std::string shown;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) {
+    shown += (i > 0 ? ", " : "") + clipped(names[i], 60);
+  }
+  log_warning("{}: {} of no known kind left out: {}{}", folder.string(),
+              names.size() == 1 ? "1 file" : format("{} files", human_count(std::ssize(names))),
+              shown, names.size() > kShown ? ", ..." : "");
+}
+
 void add_folder(const Path& folder, const std::string& source, std::vector<CorpusFile>& files) {
   check_source(source, folder.string());
   const size_t before = files.size();
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (!entry.is_directory() && is_document_file(entry.path())) {
+  std::vector<std::string> others;
+  for (const fs::directory_entry& entry : entries_below(folder)) {
+    const bool is_folder = entry.is_directory();
+    if (!is_folder && is_document_file(entry.path())) {
       files.push_back({source, name_below(entry.path(), folder), entry.path()});
+    } else if ((!is_folder || entry.is_symlink()) &&
+               !entry.path().filename().string().starts_with('.')) {
+      others.push_back(entry.path().lexically_relative(folder).string());
     }
   }
+  tell_left_out(folder, std::move(others));
   require(files.size() > before, "{}: has no .jsonl, .wet, .warc (.gz, .zst) or .parquet files",
           folder.string());
 }
@@ -49,19 +88,41 @@ std::string folder_name(const Path& folder) {
   return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
 }
 
-void add_input(const std::string& input, std::vector<CorpusFile>& files) {
+struct Input {
+  bool named;  // SOURCE=PATH
+  std::string source;
+  Path path;
+};
+
+Input parse_input(const std::string& input) {
   const size_t equals = input.find('=');
   const bool named = equals != std::string::npos && !fs::exists(input);
-  const std::string source = named ? input.substr(0, equals) : "";
-  const Path path = named ? input.substr(equals + 1) : input;
+  if (!named) return {false, "", input};
+  return {true, input.substr(0, equals), input.substr(equals + 1)};
+}
+
+// Whether `path` is `folder` or lies in it.
+bool is_within(const Path& path, const Path& folder) {
+  const auto [in_folder, in_path] =
+      std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  return in_folder == folder.end();
+}
+
+Path whole_path(const Path& path) {
+  const Path whole = fs::weakly_canonical(path);
+  return whole.has_filename() ? whole : whole.parent_path();  // without a slash at its end
+}
+
+void add_input(const std::string& input, std::vector<CorpusFile>& files) {
+  const auto [named, source, path] = parse_input(input);
   require(fs::exists(path), "{}: does not exist", path.string());
   if (!fs::is_directory(path)) {
     require(is_document_file(path),
             "{}: expected .jsonl, .wet or .warc, also .gz and .zst, or .parquet", path.string());
     files.push_back({named ? source : "main", name_below(path, path.parent_path()), path});
     check_source(files.back().source, input);
-  } else if (!named && fs::is_directory(path / kDocumentsFolder)) {
-    add_stage_output(path / kDocumentsFolder, files);
+  } else if (const Path documents = documents_of(path); !named && documents != path) {
+    add_stage_output(documents, files);
   } else {
     add_folder(path, named ? source : folder_name(path), files);
   }
@@ -69,9 +130,25 @@ void add_input(const std::string& input, std::vector<CorpusFile>& files) {
 
 }  // namespace
 
+Path documents_of(const Path& folder) {
+  for (const char* name : {".work", ".dedup", ".mix"}) {
+    require(!fs::exists(folder / name), "{}: is not finished; repeat the command that writes it",
+            folder.string());
+  }
+  if (fs::is_directory(folder / kDocumentsFolder)) return folder / kDocumentsFolder;
+  require(!fs::exists(folder / "report.json"),
+          "{}: is a stage without its documents; keep_stages = true keeps those of a pipeline",
+          folder.string());
+  return folder;
+}
+
 std::vector<CorpusFile> corpus_files(std::span<const std::string> inputs) {
   std::vector<CorpusFile> files;
   for (const std::string& input : inputs) add_input(input, files);
+  for (const CorpusFile& file : files) {
+    // The name becomes a part of every document's id.
+    require(is_utf8(file.title()), "{}: its name is not UTF-8; rename it", file.path.string());
+  }
   std::sort(files.begin(), files.end(), [](const CorpusFile& a, const CorpusFile& b) {
     return std::tie(a.source, a.name, a.path) < std::tie(b.source, b.name, b.path);
   });
@@ -82,6 +159,17 @@ std::vector<CorpusFile> corpus_files(std::span<const std::string> inputs) {
   }
   require(files.size() < (size_t{1} << 31), "expected fewer than 2^31 files, got {}", files.size());
   return files;
+}
+
+void check_apart(std::span<const std::string> inputs, const Path& out) {
+  const Path to = whole_path(out);
+  for (const std::string& input : inputs) {
+    const Path from = whole_path(parse_input(input).path);
+    require(!is_within(to, from), "{}: lies in the input {}; give a folder outside of it",
+            out.string(), input);
+    require(!is_within(from, to / kDocumentsFolder), "{}: is what {} is written over", input,
+            out.string());
+  }
 }
 
 int64_t corpus_bytes(std::span<const CorpusFile> files) {

@@ -27,6 +27,14 @@ struct CorpusFile {
 // there is none, one is of another kind, or two are called the same.
 std::vector<CorpusFile> corpus_files(std::span<const std::string> inputs);
 
+// Of a folder that a stage wrote, where its documents are; else the folder itself. Fault::usage
+// when the stage has not ended, or its documents are gone.
+Path documents_of(const Path& folder);
+
+// Fault::usage unless a run that writes into `out` leaves these inputs alone, and what it writes is
+// no input of the next one.
+void check_apart(std::span<const std::string> inputs, const Path& out);
+
 int64_t corpus_bytes(std::span<const CorpusFile> files);  // on disk; unreadable ones count nothing
 
 // The folder in which stages leave their documents: OUT/documents/SOURCE/NAME.jsonl.zst.

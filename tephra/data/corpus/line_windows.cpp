@@ -6,6 +6,7 @@
 #include "tephra/base/error.h"
 #include "tephra/base/text.h"
 #include "tephra/data/formats/document_reader.h"
+#include "tephra/data/line_reader.h"
 
 namespace tephra {
 namespace {
@@ -85,7 +86,12 @@ bool LineWindows::scan_lines(LineWindow& window, Scan& scan) {
 }
 
 void LineWindows::take_line(LineWindow& window, size_t begin, size_t end) {
-  const Line line{begin, end - begin, ++row_};
+  Line line{begin, end - begin, ++row_};
+  if (line.row == 1) {
+    const size_t mark = byte_order_mark(window.text(line));
+    line.begin += mark;
+    line.size -= mark;
+  }
   if (line.size > max_line_bytes_) {
     window.long_rows.push_back(line.row);
   } else if (!trim(window.text(line)).empty()) {

@@ -13,6 +13,7 @@
 
 #include "tephra/base/append_file.h"
 #include "tephra/base/error.h"
+#include "tephra/base/hash.h"
 #include "tephra/base/log.h"
 #include "tephra/base/parallel.h"
 #include "tephra/base/progress.h"
@@ -29,7 +30,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kWorkFolder = ".work";
 constexpr auto kPollInterval = std::chrono::milliseconds(200);
 
 // Of the memory that a stage may use: two windows (one is read while the other is worked on), what
@@ -140,6 +140,10 @@ class FileRun {
       if (fs::exists(partial(s))) fs::rename(partial(s), final(s));
       require_data(fs::exists(final(s)), "{}: was made and is gone; --overwrite begins anew",
                    final(s).string());
+      const auto size = static_cast<int64_t>(fs::file_size(final(s)));
+      require_data(size == state_.out_size[s],
+                   "{}: expected the {} bytes that were written, got {}; --overwrite begins anew",
+                   final(s).string(), state_.out_size[s], size);
     }
   }
 
@@ -189,7 +193,7 @@ class FileRun {
     const LineWindow window = next_window();
     take(window, fed);
     ended_ = window.last;
-    if (ended_) end_tables();
+    if (ended_) end_streams();
   }
 
   void open_outputs() {
@@ -204,7 +208,8 @@ class FileRun {
       require_data(there >= state_.out_size[s],
                    "{}: is shorter than the {} bytes that were written; --overwrite begins anew",
                    partial(s).string(), state_.out_size[s]);
-      outputs_.back() = std::make_unique<AppendFile>(partial(s), state_.out_size[s]);
+      outputs_.back() =
+          std::make_unique<AppendFile>(partial(s), state_.out_size[s], AppendFile::WhenFull::fail);
     }
   }
 
@@ -259,11 +264,15 @@ class FileRun {
     }
   }
 
-  void end_tables() {
+  void end_streams() {
     for (size_t s = 0; s < outputs_.size(); ++s) {
-      if (!is_table(s)) continue;
+      if (!is_written(s)) continue;
       std::string bytes;
-      tables_[s].finish(bytes);
+      if (is_parquet(s)) {
+        tables_[s].finish(bytes);
+      } else if (state_.out_size[s] == 0) {
+        store("", settings_.streams[s].coding, bytes);  // without a frame it would be no such file
+      }
       append(s, bytes);
     }
   }
@@ -281,7 +290,9 @@ class FileRun {
     for (size_t s = 0; s < result.streams.size(); ++s) {
       std::string plain;
       plain.swap(result.streams[s]);
-      if (is_written(s)) store(plain, settings_.streams[s].coding, result.streams[s]);
+      if (is_written(s) && !plain.empty()) {
+        store(plain, settings_.streams[s].coding, result.streams[s]);
+      }
       if (s == 0 && feeds) result.fed.swap(plain);
     }
   }
@@ -353,6 +364,27 @@ class FileRun {
   int64_t file_bytes_ = 0;
 };
 
+// Size and both ends of a file: another one under the same name is noticed.
+std::string mark_of_file(const Path& path) {
+  constexpr int64_t kEnd = 4096;
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return "unreadable";
+  std::string bytes;
+  int64_t size = 0;
+  try {
+    const FileReader reader(path);
+    size = reader.size();
+    bytes.resize(static_cast<size_t>(std::min(size, 2 * kEnd)));
+    const auto to = std::as_writable_bytes(std::span(bytes));
+    const size_t half = to.size() / 2;
+    reader.read(0, to.first(half));
+    reader.read(size - static_cast<int64_t>(to.size() - half), to.subspan(half));
+  } catch (const Error&) {
+    return "unreadable";  // what that means is decided when it is read
+  }
+  return format("{} {}", size, hash_text(xxh3(bytes)));
+}
+
 // Outputs of other settings cannot be joined with these.
 void check_settings(const StageSettings& settings, std::span<const CorpusFile> files) {
   std::string text = settings.settings + "\n";
@@ -370,6 +402,23 @@ void check_settings(const StageSettings& settings, std::span<const CorpusFile> f
                 "repeat the command it was begun with, or give --overwrite to begin anew");
   }
   if (!fs::exists(path)) write_file(path, text);
+}
+
+// Of a stage that reads the files itself; one that was fed what they say may go on by reading them.
+void check_inputs(const StageSettings& settings, std::span<const CorpusFile> files) {
+  std::string text;
+  for (const CorpusFile& file : files) text += mark_of_file(file.path) + "\n";
+  const Path path = settings.out / kWorkFolder / "inputs";
+  if (!fs::exists(path)) return write_file(path, text);
+  const std::string before = read_file(path);
+  if (before == text) return;
+  const auto was = split(before, '\n'), is = split(text, '\n');
+  size_t at = 0;
+  while (at + 1 < files.size() && at < was.size() && was[at] == is[at]) ++at;
+  throw Error(Fault::usage,
+              format("{}: was changed since the run that {} holds began", files[at].path.string(),
+                     settings.out.string()),
+              "--overwrite begins anew");
 }
 
 }  // namespace
@@ -500,6 +549,7 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
   std::string what;
   for (size_t j = 0; j < jobs.size(); ++j) {
     check_settings(jobs[j].settings, files);
+    if (j == 0) check_inputs(jobs[j].settings, files);
     runs[j].tally = Tally(static_cast<size_t>(jobs[j].settings.samples));
     runs[j].file_rows.resize(files.size());
     what += (j > 0 ? ", " : "") + jobs[j].settings.what;
@@ -561,20 +611,33 @@ void begin_rank(const Path& out, const Shard& shard) {
   if (shard.ranks) fs::remove(mark_of_rank(out, shard.index));
 }
 
-void finish_stage(const Path& out) { fs::remove_all(out / kWorkFolder); }
+void finish_stage(const Path& out) {
+  fs::remove_all(out / kWorkFolder);
+  // Of files that a kill left unnamed (AtomicFile).
+  for (const auto& entry : fs::directory_iterator(out)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') && name.ends_with(".tmp")) fs::remove(entry.path());
+  }
+}
 
 void prepare_output(const Path& out, bool overwrite) {
   make_writable_folder(out);
   const bool finished = fs::exists(out / kReportFile);
+  const bool ours = finished || fs::exists(out / kWorkFolder) || fs::exists(out / ".dedup") ||
+                    fs::exists(out / ".mix") || fs::exists(out / "config.toml");
   if (finished || overwrite) {  // a kill at the very end may have left them
     for (const char* name : {kWorkFolder, ".dedup", ".mix"}) fs::remove_all(out / name);
   }
+  constexpr const char* kFolders[] = {kDocumentsFolder, kHandedFolder, "values", "dropped",
+                                      "removed"};
   if (overwrite) {
     // Only what stages write, in case the folder holds other things.
-    fs::remove(out / kReportFile);
-    for (const char* name : {kDocumentsFolder, kHandedFolder, "values", "dropped", "removed"}) {
+    for (const char* name : kFolders) {
+      require(ours || !fs::exists(out / name),
+              "{}: no run of this program wrote it; remove it yourself", (out / name).string());
       fs::remove_all(out / name);
     }
+    fs::remove(out / kReportFile);
   }
   require(overwrite || !finished, "{}: holds a finished output; give --overwrite to replace it",
           out.string());

@@ -137,5 +137,6 @@ void begin_rank(const Path& out, const Shard& shard);
 inline constexpr const char* kIdField = "tephra_id";
 
 inline constexpr const char* kReportFile = "report.json";
+inline constexpr const char* kWorkFolder = ".work";  // what only an unfinished run needs
 
 }  // namespace tephra

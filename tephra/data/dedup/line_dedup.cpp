@@ -37,8 +37,9 @@ void split_pieces(std::string_view text, bool paragraphs, std::vector<TextPiece>
   for (size_t at = 0; at < text.size();) {
     size_t end = text.find(paragraphs ? "\n\n" : "\n", at);
     if (end == std::string_view::npos) end = text.size();
-    const size_t next = std::min(text.find_first_not_of('\n', end), text.size());
-    const size_t after = paragraphs ? next : std::min(end + 1, text.size());
+    // Looked for only where it is jumped to: a text of newlines takes time by its length.
+    const size_t after =
+        std::min(paragraphs ? text.find_first_not_of('\n', end) : end + 1, text.size());
     pieces.push_back({text.substr(at, end - at), text.substr(end, after - end)});
     at = after;
   }
@@ -152,18 +153,20 @@ std::string without_seen(const Document& document, const LineDedupOptions& optio
   split_pieces(document.text, options.paragraphs, pieces);
   std::string text;
   std::string_view separator;
+  bool changed = false;
   for (const TextPiece& each : pieces) {
     if (is_compared(each.text, options.least_chars) && seen[next++]) {
       result.tally.count("removed_pieces");
       result.tally.count("removed_bytes", static_cast<int64_t>(each.text.size()));
       result.tally.sample("removed", document.id, each.text);
+      changed = true;
       continue;
     }
     text += text.empty() ? std::string_view() : separator;
     text += each.text;
     separator = each.separator;
   }
-  return text;
+  return changed ? text : std::string(document.text);
 }
 
 }  // namespace

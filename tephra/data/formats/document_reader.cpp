@@ -13,6 +13,12 @@ bool is_document_file(const Path& path) {
 }
 
 std::unique_ptr<ByteReader> open_documents(const Path& path) {
+  // A pipe would wait for a writer, and cannot be read again by a run that goes on.
+  std::error_code ignored;
+  const auto kind = std::filesystem::status(path, ignored).type();
+  require(
+      kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found,
+      "{}: is no regular file", path.string());
   if (path.extension() == ".parquet") return open_parquet_documents(path);
   const Path ending = without_compression(path).extension();
   if (ending == ".wet") return open_wet(path);
@@ -26,20 +32,16 @@ Path without_format(const Path& path) {
   return name;
 }
 
-size_t ConvertingReader::read(std::span<char> out) {
-  size_t filled = 0;
-  while (filled < out.size()) {
-    if (given_ == lines_.size()) {
-      lines_.clear();
-      given_ = 0;
-      if (!next_line(lines_)) break;
-    }
-    const size_t part = std::min(out.size() - filled, lines_.size() - given_);
-    std::memcpy(out.data() + filled, lines_.data() + given_, part);
-    filled += part;
-    given_ += part;
+size_t ConvertingReader::read_some(std::span<char> out) {
+  if (given_ == lines_.size()) {
+    lines_.clear();
+    given_ = 0;
+    if (!next_line(lines_)) return 0;
   }
-  return filled;
+  const size_t part = std::min(out.size(), lines_.size() - given_);
+  std::memcpy(out.data(), lines_.data() + given_, part);
+  given_ += part;
+  return part;
 }
 
 }  // namespace tephra

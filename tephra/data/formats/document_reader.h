@@ -18,14 +18,13 @@ Path without_format(const Path& path);
 
 // Base of formats that are converted: a line at a time.
 class ConvertingReader : public ByteReader {
- public:
-  size_t read(std::span<char> out) final;
-
  protected:
-  // Appends a line, with its newline; false at the end.
+  // Appends a line or more, with their newlines; false at the end.
   virtual bool next_line(std::string& out) = 0;
 
  private:
+  size_t read_some(std::span<char> out) final;
+
   std::string lines_;
   size_t given_ = 0;
 };

@@ -11,6 +11,7 @@
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/data/classify/classify_corpus.h"
+#include "tephra/data/corpus/output_lock.h"
 #include "tephra/data/decontaminate/decontaminate_corpus.h"
 #include "tephra/data/dedup/dedup_corpus.h"
 #include "tephra/data/dedup/line_dedup.h"
@@ -382,14 +383,19 @@ void run_tokens(const PipelineConfig& config, const std::vector<std::string>& na
 
 PipelineResult run_pipeline(const PipelineConfig& config, bool overwrite) {
   const std::vector<std::string> names = folder_names(config);
-  make_writable_folder(config.out);
+  check_apart(config.inputs, config.out);
+  for (const std::string& name : names) check_apart(config.inputs, Path(config.out) / name);
+  lock_output(config.out, parse_shard("auto"));
   PipelineResult result;
   PipelineRun(config, names, overwrite).run();
   for (const std::string& name : names) {
     result.stages.emplace_back(name, stage_counts(Path(config.out) / name));
   }
   // One shard is written, by one process.
-  if (config.tokens && parse_shard("auto").index == 0) run_tokens(config, names, result);
+  if (parse_shard("auto").index == 0) {
+    if (config.tokens) run_tokens(config, names, result);
+    finish_stage(config.out);
+  }
   return result;
 }
 

@@ -44,9 +44,9 @@ class PieceCounter {
       try {
         const std::string_view text =
             parser_.padded_string_field(piece.window.text(line), options_.text_field);
+        const std::string id(parser_.find_string(kIdField).value_or(piece.id(line)));
         add(text);
-        result.tally.sample("documents of " + piece.file.source,
-                            parser_.find_string(kIdField).value_or(piece.id(line)), text);
+        result.tally.sample("documents of " + piece.file.source, id, text);
       } catch (const Error& error) {
         if (error.fault() != Fault::data) throw;
         result.bad(piece, line, error.what());
