@@ -7,10 +7,11 @@ VERSION := $(shell awk '/^project.tephra/ { print $$3 }' CMakeLists.txt)
 SOURCES = $(shell find tephra tests fuzz -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 
 # What each sanitizer build runs. AddressSanitizer gets all that is not slow. ThreadSanitizer costs a factor of ten, so it gets the tests that
-# use several threads: those of the rooms with shared state, and every op on 1 to 16 threads.
-# The engine's tests in infer have not been tried with it yet.
-TSAN_ROOMS = base device core
+# use several threads: those of the rooms with shared state, every op on 1 to 16 threads, and the
+# engine asked by several threads at once.
+TSAN_ROOMS = base device core serve
 TSAN_OPS = *AnyNumberOfThreads*
+TSAN_INFER = Engine.*:*AnyNumberOfThreads*:RsaTest.GivesOneSeed*:RsaTest.StopsWhen*
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test quickstart bench check check-format check-layers check-lint \
@@ -87,11 +88,12 @@ check-debug:
 
 check-tsan:
 	@tools/setup.sh build
-	@echo "check: ThreadSanitizer, about 8 minutes cold"
+	@echo "check: ThreadSanitizer, about 12 minutes cold"
 	@cmake --preset tsan > /dev/null
-	@cmake --build --preset tsan -j $(JOBS) --target $(TSAN_ROOMS:%=%_test) ops_test
+	@cmake --build --preset tsan -j $(JOBS) --target $(TSAN_ROOMS:%=%_test) ops_test infer_test
 	@ctest --test-dir build/tsan -R '^($(subst $() ,|,$(TSAN_ROOMS)))$$' -j $(JOBS) --output-on-failure --no-tests=error
 	@build/tsan/tests/ops_test --gtest_brief=1 --gtest_filter='$(TSAN_OPS)'
+	@build/tsan/tests/infer_test --gtest_brief=1 --gtest_filter='$(TSAN_INFER)'
 
 fuzz: build-fuzz  ## run every fuzz target for SECONDS (60) from the kept inputs
 	@tools/fuzz.sh $(or $(SECONDS),60)

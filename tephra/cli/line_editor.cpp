@@ -247,37 +247,46 @@ void LineEditor::move_by_key(std::string_view key) {
 
 std::string LineEditor::draw(Screen screen) {
   const int columns = std::max(2, screen.columns);
-  std::string out;
   Spot end;
   end.pass(prompt_, columns);
+  end.pass(text_, columns);
+  const bool tall = end.row >= screen.rows - 1;
   // The common case: characters were typed at the end, and the row has room for them.
   const bool typed = !clear_ && drawn_at_end_ && cursor_ == text_.size() &&
                      columns == drawn_columns_ && text_.starts_with(drawn_);
-  end.pass(text_, columns);
-  const bool tall = end.row >= screen.rows - 1;
   if (typed && !tall && end.row == cursor_row_ && end.column < columns) {
-    out = shown(std::string_view(text_).substr(drawn_.size()));
+    const std::string out = shown(std::string_view(text_).substr(drawn_.size()));
     drawn_ = text_;
     return out;
   }
-  // Of a text that is taller than the screen, what is around the cursor.
-  const int room = std::max(1, screen.rows - 2) * columns;
-  size_t first = cursor_, last = cursor_;
-  for (int width = 0; first > 0;) {
-    const size_t before = left_of(first);
+  Part part{0, text_.size()};
+  if (tall) part = around_cursor(std::max(1, screen.rows - 2) * columns, columns);
+  return draw_anew(part, columns);
+}
+
+// Of a text that is taller than the screen, what fits.
+LineEditor::Part LineEditor::around_cursor(int room, int columns) const {
+  Part part{cursor_, cursor_};
+  for (int width = 0; part.first > 0;) {
+    const size_t before = left_of(part.first);
     width += std::max(1, width_at(text_, before));
-    if (tall && width > room / 2) break;
-    first = before;
+    if (width > room / 2) break;
+    part.first = before;
   }
-  for (int width = 0; last < text_.size();) {
-    width += std::max(1, width_at(text_, last));
-    if (tall && width > room / 2 - columns) break;
-    last = right_of(last);
+  for (int width = 0; part.last < text_.size();) {
+    width += std::max(1, width_at(text_, part.last));
+    if (width > room / 2 - columns) break;
+    part.last = right_of(part.last);
   }
-  out = clear_ ? "\x1b[H\x1b[2J" : "\r";
+  return part;
+}
+
+std::string LineEditor::draw_anew(Part part, int columns) {
+  const std::string_view text = text_;
+  const std::string_view before = text.substr(part.first, cursor_ - part.first);
+  const std::string_view behind = text.substr(cursor_, part.last - cursor_);
+  std::string out = clear_ ? "\x1b[H\x1b[2J" : "\r";
   if (!clear_ && cursor_row_ > 0) out += format("\x1b[{}A", cursor_row_);
-  const std::string_view before = std::string_view(text_).substr(first, cursor_ - first);
-  const std::string_view behind = std::string_view(text_).substr(cursor_, last - cursor_);
   out += "\x1b[J" + prompt_ + shown(before) + shown(behind);
   Spot at;
   at.pass(prompt_, columns);
@@ -293,8 +302,8 @@ std::string LineEditor::draw(Screen screen) {
   out += "\r";
   if (at.column > 0) out += format("\x1b[{}C", at.column);
   cursor_row_ = at.row;
-  drawn_ = first == 0 && last == text_.size() ? text_ : "";
-  drawn_at_end_ = cursor_ == text_.size() && first == 0;
+  drawn_ = text_;
+  drawn_at_end_ = cursor_ == text_.size() && part.first == 0;
   drawn_columns_ = columns;
   clear_ = false;
   return out;

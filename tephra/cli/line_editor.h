@@ -27,6 +27,11 @@ class LineEditor {
   std::string draw_end(Screen screen);  // the same, and the cursor goes to the line below
 
  private:
+  struct Part {
+    size_t first, last;  // bytes of text_
+  };
+  Part around_cursor(int room, int columns) const;
+  std::string draw_anew(Part part, int columns);
   Event control(char byte);
   void escape_sequence(std::string_view keys);
   void insert(std::string_view text);

@@ -99,7 +99,10 @@ bool HttpParser::step() {
   std::string line;
   switch (state_) {
     case State::head: {
-      while (held_.starts_with("\r\n")) held_.erase(0, 2);  // allowed before a request
+      while (held_.starts_with("\r\n")) {  // allowed before a request
+        held_.erase(0, 2);
+        looked_ = 0;
+      }
       const size_t end = held_.find("\r\n\r\n");
       if (!looks_like_a_head(std::min({end, held_.size(), limits_.header_bytes}))) return false;
       // What could still be the start of the end does not count, however the bytes are cut.

@@ -60,9 +60,9 @@ TEST(HttpParser, RefusesWhatIsWrong) {
 
 TEST(HttpParser, RefusesAtOnceWhatWillNeverBeARequest) {
   const std::string tls("\x16\x03\x01\x00\xa5\x01", 6);
-  for (const std::string& wrong :
-       {tls, std::string("GET / HTTP/1.1\n"), std::string("\n"),
-        std::string("GET / HTTP/1.1\r\nA: b\n"), std::string("GET / HTTP/1.1\r\nA: \x7f")}) {
+  for (const std::string& wrong : {tls, std::string("GET / HTTP/1.1\n"), std::string("\n"),
+                                   std::string("GET / HTTP/1.1\r\nA: b\n"),
+                                   std::string("GET / HTTP/1.1\r\nA: \x7f"), "\r\n" + tls}) {
     EXPECT_EQ(status_of(wrong), 400) << wrong;
     HttpParser parser;
     for (const char c : wrong) parser.add({&c, 1});
