@@ -443,7 +443,7 @@ def collect(o, arms):
         shared = set.intersection(*(set(tree) for trees in answered.values() for tree in trees))
         for arm in arms if shared else ():
             rows = rows_of(*answered[arm], sorted(shared))
-            by_seed.setdefault(arm, []).append({what: sum(right) / len(right) for what, right, _ in rows})
+            by_seed.setdefault(arm, {})[seed] = {what: sum(right) / len(right) for what, right, _ in rows}
             for what, right, tokens in rows:
                 into = pooled.setdefault(arm, {}).setdefault(what, ([], []))
                 into[0].extend(right)
@@ -474,7 +474,7 @@ def report(o):
     rows = list(pooled[arms[0]])
     text += "".join(f" {what} |" for what in rows) + "\n|---|---:|" + "---:|" * len(rows) + "\n"
     for arm in arms:
-        for seed, each in enumerate(by_seed[arm], 1):
+        for seed, each in by_seed[arm].items():
             text += f"| {arm} | {seed} |" + "".join(f" {100 * each[what]:.1f} |" for what in rows) + "\n"
     text += reading
     (o.out / "results.md").write_text(text)

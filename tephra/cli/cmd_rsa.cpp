@@ -283,9 +283,9 @@ int run(const Options& o) {
   options = fitted_to(options, questions, engine);
   std::vector<RsaProblem> problems;
   for (const RsaQuestion& q : questions) problems.push_back(q.problem);
+  Rsa rsa(engine, tokenizer, std::move(problems), options, o.sequences);
   log_info("{} {}: {}", questions.size(), questions.size() == 1 ? "problem" : "problems",
            to_text(options));
-  Rsa rsa(engine, tokenizer, std::move(problems), options, o.sequences);
   const Finished done = solve(rsa, options, questions);
   const RsaReport report{.model = std::filesystem::weakly_canonical(o.model).filename().string(),
                          .options = options,

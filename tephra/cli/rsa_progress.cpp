@@ -36,8 +36,10 @@ RsaProgress::~RsaProgress() {
 }
 
 void RsaProgress::round_is_over(int64_t new_tokens, double now) {
-  log_info("round {} of {}: {} traces, {} tokens in {}, {}", round_, rounds_, traces_,
-           human_count(new_tokens - tokens_before_), human_seconds(now - round_start_),
+  if (live_) set_live_line("");  // it tells of the round that is over
+  log_info("round {} of {}: {} {}, {} tokens in {}, {}", round_, rounds_, traces_,
+           traces_ == 1 ? "trace" : "traces", human_count(new_tokens - tokens_before_),
+           human_seconds(now - round_start_),
            rate_of_tokens(new_tokens - tokens_before_, now - round_start_));
   ++round_;
   tokens_before_ = new_tokens;
