@@ -31,7 +31,8 @@ void describe(Flags& flags, Options& o) {
       .range(0, 1);
   flags
       .add("--sample-bytes", o.classify.sample_bytes,
-           "looked at, in stretches from beginning to end; 0: the whole text")
+           "looked at, in stretches from beginning to end; the whole text where they leave doubt, "
+           "or with 0")
       .range(0, 1e12);
   flags.example(
       "tephra data classify unique --out good --model quality.bin --keep good --least 0.5");

@@ -238,6 +238,41 @@ TEST(Classify, LooksAtStretchesFromBeginningToEnd) {
   EXPECT_EQ(sample.find("  "), std::string::npos) << sample;
 }
 
+TEST(Classify, LooksAtAllOfATextThatASampleLeavesInDoubt) {
+  const FastTextModel model = train_fasttext(labelled(200), {});
+  FastTextModel::Scratch memory;
+  std::string text;
+  for (int i = 0; i < 1000; ++i) {
+    text += i > 200 && i < 450 ? "click free offer " : "kelu " + std::to_string(i) + " tamo ";
+  }
+  EXPECT_LT(model.predict(sampled_text(text, 300), memory).probability, 0.6);
+  const auto whole = model.predict(text, memory),
+             guess = predict_by_sample(model, text, 300, memory);
+  EXPECT_EQ(model.labels()[guess.label], "junk");
+  EXPECT_EQ(guess.probability, whole.probability);
+  const std::string plain(2000, 'x'), junk = "click here for a free offer now " + plain;
+  EXPECT_EQ(predict_by_sample(model, junk, 0, memory).probability,
+            model.predict(junk, memory).probability);
+}
+
+TEST(FastText, WordsThatAreKnownChangeNoBit) {
+  FastTextTraining how;
+  how.buckets = 1000;
+  const FastTextModel model = train_fasttext(labelled(200), how);
+  FastTextModel::Scratch used;
+  for (int i = 0; i < 40000; ++i) {  // more words than places
+    model.predict("free " + std::to_string(i), used);
+  }
+  for (const char* text :
+       {"free offer 39999, click now", "the essay argues 17 with care",
+        "a_word_that_is_longer_than_those_that_are_kept free", "", "free free"}) {
+    FastTextModel::Scratch fresh;
+    const auto a = model.predict(text, fresh), b = model.predict(text, used);
+    EXPECT_EQ(a.label, b.label) << text;
+    EXPECT_EQ(a.probability, b.probability) << text;
+  }
+}
+
 TEST(Pipeline, RunsStagesAndGoesOnWhereItWas) {
   StageCorpus corpus;
   const std::string other =

@@ -12,6 +12,7 @@ namespace tephra {
 namespace {
 
 constexpr size_t kStretchBytes = 256, kMostStretches = 16;
+constexpr double kSure = 0.6;  // below it, a sample and the whole may differ
 
 void check_labels(const FastTextModel& model, const ClassifyOptions& options) {
   for (const std::string& label : options.keep) {
@@ -56,6 +57,14 @@ std::string sampled_text(std::string_view text, int64_t bytes) {
   return out;
 }
 
+FastTextModel::Prediction predict_by_sample(const FastTextModel& model, std::string_view text,
+                                            int64_t bytes, FastTextModel::Scratch& scratch) {
+  const bool whole = bytes <= 0 || static_cast<int64_t>(text.size()) <= bytes;
+  if (whole) return model.predict(text, scratch);
+  const FastTextModel::Prediction guess = model.predict(sampled_text(text, bytes), scratch);
+  return guess.probability < kSure ? model.predict(text, scratch) : guess;
+}
+
 StageJob classify_job(const std::shared_ptr<const FastTextModel>& shared,
                       const ClassifyOptions& options, StageSettings stage) {
   check_labels(*shared, options);
@@ -70,7 +79,7 @@ StageJob classify_job(const std::shared_ptr<const FastTextModel>& shared,
     FastTextModel::Scratch scratch;
     each_document(piece, options.text_field, result, [&](const Document& document) {
       const FastTextModel::Prediction best =
-          model.predict(sampled_text(document.text, options.sample_bytes), scratch);
+          predict_by_sample(model, document.text, options.sample_bytes, scratch);
       const std::string& label = model.labels()[best.label];
       result.tally.count("label." + label);
       result.tally.sample(label, document.id, document.text);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "tephra/base/error.h"
 #include "tephra/base/hash.h"
@@ -15,7 +16,7 @@ constexpr std::string_view kLabel = "__label__";
 constexpr int kHierarchical = 1, kSoftmax = 3;
 constexpr uint32_t kHashStart = 2166136261u, kHashFactor = 16777619u;
 
-constexpr size_t kKnownWords = 4096, kLongestKnown = 32;
+constexpr size_t kKnownWords = 8192, kLongestKnown = 32;
 
 bool is_separator(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\v' || c == '\f' || c == '\0';
@@ -52,12 +53,23 @@ uint32_t hash_step(uint32_t h, char c) {
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-void add_row(const float* row, size_t dim, float* sum) {
-  constexpr size_t kUsual = 16;  // unrolled
-  if (dim == kUsual) {
-    for (size_t d = 0; d < kUsual; ++d) sum[d] += row[d];
-  } else {
-    for (size_t d = 0; d < dim; ++d) sum[d] += row[d];
+// In registers.
+template <size_t kDim>
+void add_fixed_rows(const float* matrix, std::span<const int32_t> rows, float* sum) {
+  float total[kDim];
+  std::copy_n(sum, kDim, total);
+  for (const int32_t row : rows) {
+    const float* values = matrix + static_cast<size_t>(row) * kDim;
+    for (size_t d = 0; d < kDim; ++d) total[d] += values[d];
+  }
+  std::copy_n(total, kDim, sum);
+}
+
+void add_rows(const float* matrix, std::span<const int32_t> rows, size_t dim, float* sum) {
+  if (dim == 16) return add_fixed_rows<16>(matrix, rows, sum);
+  for (const int32_t row : rows) {
+    const float* values = matrix + static_cast<size_t>(row) * dim;
+    for (size_t d = 0; d < dim; ++d) sum[d] += values[d];
   }
 }
 
@@ -197,7 +209,7 @@ void FastTextModel::rows_of(std::string_view text, Scratch& scratch) const {
 
 // What a word adds to a text is the same wherever it stands, so it is kept until another takes its
 // place. The sum is made anew in the same order: what is kept changes no bit.
-size_t FastTextModel::known_word(std::string_view word, Scratch& scratch) const {
+int32_t FastTextModel::known_word(std::string_view word, Scratch& scratch) const {
   const auto dim = static_cast<size_t>(args.dim);
   if (scratch.known.empty()) {
     scratch.known.resize(kKnownWords + 1);  // the last one is for long words, and never found
@@ -206,7 +218,7 @@ size_t FastTextModel::known_word(std::string_view word, Scratch& scratch) const 
   const bool keep = word.size() <= kLongestKnown;
   const size_t place = keep ? xxh3(word) % kKnownWords : kKnownWords;
   Scratch::Known& known = scratch.known[place];
-  if (keep && known.word == word) return place;
+  if (keep && known.word == word) return static_cast<int32_t>(place);
   known.word = keep ? word : std::string_view();
   known.hash = static_cast<int32_t>(fasttext_hash(word));
   scratch.rows.clear();
@@ -214,10 +226,8 @@ size_t FastTextModel::known_word(std::string_view word, Scratch& scratch) const 
   known.rows = scratch.rows.size();
   float* sum = scratch.sums.data() + place * dim;
   std::fill_n(sum, dim, 0.0f);
-  for (const int32_t row : scratch.rows) {
-    add_row(input.data() + static_cast<size_t>(row) * dim, dim, sum);
-  }
-  return place;
+  add_rows(input.data(), scratch.rows, dim, sum);
+  return static_cast<int32_t>(place);
 }
 
 // The rows of a text, added up; returns how many there are.
@@ -227,18 +237,16 @@ size_t FastTextModel::add_text(std::string_view text, Scratch& scratch) const {
   scratch.hashes.clear();
   size_t count = 0;
   each_word(text, [&](std::string_view word) {
-    const size_t place = known_word(word, scratch);
-    const Scratch::Known& known = scratch.known[place];
+    const int32_t place = known_word(word, scratch);
+    const Scratch::Known& known = scratch.known[static_cast<size_t>(place)];
     if (known.is_label) return;
     scratch.hashes.push_back(known.hash);
-    add_row(scratch.sums.data() + place * dim, dim, scratch.hidden.data());
+    add_rows(scratch.sums.data(), std::span(&place, 1), dim, scratch.hidden.data());
     count += known.rows;
   });
   scratch.rows.clear();
   add_word_ngrams(scratch);
-  for (const int32_t row : scratch.rows) {
-    add_row(input.data() + static_cast<size_t>(row) * dim, dim, scratch.hidden.data());
-  }
+  add_rows(input.data(), scratch.rows, dim, scratch.hidden.data());
   return count + scratch.rows.size();
 }
 

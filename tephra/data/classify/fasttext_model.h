@@ -121,7 +121,7 @@ class FastTextModel {
   void add_bucket(uint32_t bucket, std::vector<int32_t>& rows) const;
   bool add_word(std::string_view word, Scratch& scratch) const;
   void add_word_ngrams(Scratch& scratch) const;
-  size_t known_word(std::string_view word, Scratch& scratch) const;
+  int32_t known_word(std::string_view word, Scratch& scratch) const;
   size_t add_text(std::string_view text, Scratch& scratch) const;
   bool all_probabilities(std::string_view text, Scratch& scratch) const;
 

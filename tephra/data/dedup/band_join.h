@@ -19,11 +19,14 @@ struct BandRecord {
 #pragma pack(pop)
 static_assert(sizeof(BandRecord) == 12);
 
+// Gives the memory back, which `records = {}` would keep.
+inline void release(std::vector<BandRecord>& records) { std::vector<BandRecord>().swap(records); }
+
 // Makes it that large, with memory for no more and without what it held: growing as vectors do
 // takes three times as much for a moment.
 inline void resize_exactly(std::vector<BandRecord>& records, size_t size) {
   if (records.capacity() < size) {
-    records = {};
+    release(records);
     records.reserve(size);
   }
   records.resize(size);

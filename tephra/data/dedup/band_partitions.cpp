@@ -2,7 +2,6 @@
 #include "tephra/data/dedup/band_partitions.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include "tephra/base/error.h"
 
@@ -10,13 +9,13 @@ namespace tephra {
 namespace {
 
 constexpr int64_t kLeastBuffer = 4096, kMostBuffer = int64_t{1} << 20;
+constexpr size_t kMostOpen = 256;  // files: a process may often hold no more than 1024
 
 }  // namespace
 
 BandPartitions::BandPartitions(const Path& folder, size_t bands, size_t ranges,
                                int64_t buffer_bytes)
-    : folder_(folder), ranges_(ranges), width_(UINT64_MAX / ranges), parts_(bands * ranges) {
-  if (UINT64_MAX / width_ >= ranges) ++width_;  // so that the last key is in the last range
+    : folder_(folder), ranges_(ranges), parts_(bands * ranges) {
   const int64_t each =
       std::clamp(buffer_bytes / static_cast<int64_t>(parts_.size()), kLeastBuffer, kMostBuffer);
   capacity_ = static_cast<size_t>(each) / sizeof(BandRecord);
@@ -33,13 +32,16 @@ BandPartitions::~BandPartitions() {
   std::filesystem::remove_all(folder_, ignored);
 }
 
-// Opened each time: there may be more files than a process may hold.
-void BandPartitions::write(Part& part) {
-  std::ofstream file(part.path, std::ios::binary | std::ios::app);
-  file.write(reinterpret_cast<const char*>(part.buffer.data()),
-             static_cast<std::streamsize>(part.buffer.size() * sizeof(BandRecord)));
-  file.close();
-  require_data(file.good(), "{}: cannot be written; is the disk full?", part.path.string());
+// Files that are many are opened each time.
+void BandPartitions::write(Part& part) const {
+  if (!part.file.is_open()) {
+    part.file.rdbuf()->pubsetbuf(nullptr, 0);  // it has one
+    part.file.open(part.path, std::ios::binary | std::ios::app);
+  }
+  part.file.write(reinterpret_cast<const char*>(part.buffer.data()),
+                  static_cast<std::streamsize>(part.buffer.size() * sizeof(BandRecord)));
+  if (parts_.size() > kMostOpen) part.file.close();
+  require_data(part.file.good(), "{}: cannot be written; is the disk full?", part.path.string());
   part.count += part.buffer.size();
   part.buffer.clear();
 }
@@ -47,7 +49,9 @@ void BandPartitions::write(Part& part) {
 void BandPartitions::flush() {
   for (Part& part : parts_) {
     if (!part.buffer.empty()) write(part);
-    part.buffer = {};
+    release(part.buffer);
+    if (part.file.is_open()) part.file.close();
+    require_data(part.file.good(), "{}: cannot be written; is the disk full?", part.path.string());
   }
 }
 

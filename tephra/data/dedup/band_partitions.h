@@ -3,6 +3,7 @@
 // memory: each file is then joined on its own, so that everything is written and read once.
 #pragma once
 
+#include <fstream>
 #include <vector>
 
 #include "tephra/base/files.h"
@@ -22,7 +23,9 @@ class BandPartitions {
   size_t size() const { return parts_.size(); }
 
   void add(size_t band, const BandRecord& record) {
-    Part& part = parts_[band * ranges_ + static_cast<size_t>(record.key / width_)];
+    const auto range = static_cast<size_t>(
+        static_cast<unsigned __int128>(record.key) * static_cast<uint64_t>(ranges_) >> 64);
+    Part& part = parts_[band * ranges_ + range];
     part.buffer.push_back(record);
     if (part.buffer.size() == capacity_) write(part);
   }
@@ -36,12 +39,12 @@ class BandPartitions {
     Path path;
     std::vector<BandRecord> buffer;
     size_t count = 0;  // in the file
+    std::ofstream file;
   };
-  static void write(Part& part);
+  void write(Part& part) const;
 
   Path folder_;
   size_t ranges_;
-  uint64_t width_;  // of keys in a range
   size_t capacity_;
   std::vector<Part> parts_;
 };

@@ -62,7 +62,7 @@ uint64_t Mersenne64::value(size_t i, uint64_t hash) const {
 Mersenne64::Mersenne64(Affine family) : family_(std::move(family)) {
   TEPHRA_ASSERT(size() % 8 == 0 && size() <= kMaxPermutations, "whole vectors of permutations");
   for (const uint64_t a : family_.a) top_a_.push_back(a << 3);
-  for (const uint64_t b : family_.b) top_b_.push_back(((b + kSlack) << 3) + kSign);
+  for (const uint64_t b : family_.b) top_b_.push_back((b + kSlack) << 3);
 }
 
 void Mersenne64::minima(std::vector<uint64_t>& hashes, std::span<uint64_t> minima) const {
@@ -75,7 +75,7 @@ void Mersenne64::minima(std::vector<uint64_t>& hashes, std::span<uint64_t> minim
   std::array<int64_t, kMaxPermutations> bounds;
   for (size_t i = 0; i < size(); ++i) {
     minima[i] = value(i, hashes[0]);
-    bounds[i] = wide_bound_of(minima[i]);
+    bounds[i] = top_bound_of(minima[i]);
   }
   run(Mersenne64Kernel{hashes.data(), count, family_.a.data(), family_.b.data(), top_a_.data(),
                        top_b_.data(), size(), minima.data(), bounds.data()});

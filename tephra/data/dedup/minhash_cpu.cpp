@@ -62,37 +62,42 @@ HWY_INLINE void lower_block(const Mersenne32Kernel& k, size_t i, const uint32_t*
 }
 HWY_INLINE void lower_block(const Mersenne64Kernel& k, size_t i, const uint64_t* hashes) {
   k.minima[i] = std::min(k.minima[i], exact_least(k, i, hashes));
-  k.bounds[i] = wide_bound_of(k.minima[i]);
+  k.bounds[i] = top_bound_of(k.minima[i]);
 }
 
-// What the two kernels compare: the low word of a value, or 61 bits of it on top of 64.
+// What the two kernels compare: the low word of a value, or the topmost word of its 61 bits, in the
+// upper half of a lane. Words, because their minimum is quick on all vector units.
 struct LowWords {
   using D = D32;
   using T = uint32_t;
   static constexpr T kStep = kSlack;
-  static HWY_INLINE hn::Vec<D> a(const Mersenne32Kernel& k, size_t i) {
-    return hn::LoadU(D(), k.low_a + i);
+  static HWY_INLINE hn::Vec<D32> a(const Mersenne32Kernel& k, size_t i) {
+    return hn::LoadU(D32(), k.low_a + i);
   }
-  static HWY_INLINE hn::Vec<D> b(const Mersenne32Kernel& k, size_t i) {
-    return hn::LoadU(D(), k.low_b + i);
+  static HWY_INLINE hn::Vec<D32> b(const Mersenne32Kernel& k, size_t i) {
+    return hn::LoadU(D32(), k.low_b + i);
   }
-  static HWY_INLINE hn::Vec<D> value(uint32_t hash, hn::Vec<D> a, hn::Vec<D> b) {
-    return hn::Add(hn::Mul(hn::Set(D(), hash), a), b);
+  static HWY_INLINE hn::Vec<D32> words(uint32_t hash, hn::Vec<D32> a, hn::Vec<D32> b) {
+    return hn::Add(hn::Mul(hn::Set(D32(), hash), a), b);
   }
+  static HWY_INLINE hn::Vec<D> of_words(hn::Vec<D32> words) { return words; }
 };
 
-struct TopBits {
+struct TopWords {
   using D = hn::RebindToSigned<D64>;
   using T = int64_t;
-  static constexpr T kStep = int64_t{kSlack} << 3 | 7;
+  static constexpr T kStep = 1;
   static HWY_INLINE hn::Vec<D64> a(const Mersenne64Kernel& k, size_t i) {
     return hn::LoadU(D64(), k.top_a + i);
   }
   static HWY_INLINE hn::Vec<D64> b(const Mersenne64Kernel& k, size_t i) {
     return hn::LoadU(D64(), k.top_b + i);
   }
-  static HWY_INLINE hn::Vec<D> value(uint64_t hash, hn::Vec<D64> a, hn::Vec<D64> b) {
-    return hn::BitCast(D(), hn::Add(multiply(hn::Set(D64(), hash), a), b));
+  static HWY_INLINE hn::Vec<D32> words(uint64_t hash, hn::Vec<D64> a, hn::Vec<D64> b) {
+    return hn::BitCast(D32(), hn::Add(multiply(hn::Set(D64(), hash), a), b));
+  }
+  static HWY_INLINE hn::Vec<D> of_words(hn::Vec<D32> words) {
+    return hn::BitCast(D(), hn::ShiftRight<32>(hn::BitCast(D64(), words)));
   }
 };
 
@@ -105,13 +110,14 @@ HWY_INLINE void lower_permutations(const Kernel& k, size_t i, const Hash* hashes
   constexpr size_t kMost = 64 / sizeof(T);
   HWY_ALIGN T least[kSegmentBlocks * kMost];
   const auto a = By::a(k, i), b = By::b(k, i);
-  const auto most = hn::Set(d, hwy::HighestValue<T>());
+  const auto most = hn::Set(d, T{UINT32_MAX});
   auto low = most, where = hn::Zero(d);
   for (size_t block = 0; block < blocks; ++block) {
-    auto in_block = most;
-    for (size_t h = 0; h < kBlock; ++h) {
-      in_block = hn::Min(in_block, By::value(hashes[block * kBlock + h], a, b));
+    auto words = By::words(hashes[block * kBlock], a, b);
+    for (size_t h = 1; h < kBlock; ++h) {
+      words = hn::Min(words, By::words(hashes[block * kBlock + h], a, b));
     }
+    const auto in_block = By::of_words(words);
     hn::Store(in_block, d, least + block * lanes);
     where = hn::IfThenElse(hn::Lt(in_block, low), hn::Set(d, static_cast<T>(block)), where);
     low = hn::Min(low, in_block);
@@ -159,7 +165,7 @@ HWY_INLINE void lower_all(const Kernel& k, size_t permutations) {
 }
 
 void mersenne32(const Mersenne32Kernel& k) { lower_all<LowWords>(k, k.padded); }
-void mersenne64(const Mersenne64Kernel& k) { lower_all<TopBits>(k, k.count); }
+void mersenne64(const Mersenne64Kernel& k) { lower_all<TopWords>(k, k.count); }
 
 void native32(const Native32Kernel& k) {
   const D32 d;
@@ -180,7 +186,7 @@ template <size_t kBlocks>
 void seeded_murmur_of(const MurmurKernel& k) {
   const D32 d;
   const size_t lanes = hn::Lanes(d), blocks = kBlocks > 0 ? kBlocks : k.blocks;
-  const auto plus = hn::Set(d, murmur::kAdd), five = hn::Set(d, 5);
+  const auto plus = hn::Set(d, murmur::kAdd), five = hn::Set(d, k.five);
   const auto times1 = hn::Set(d, 0x85ebca6b), times2 = hn::Set(d, 0xc2b2ae35);
   const auto step = [&](hn::Vec<D32> h, hn::Vec<D32> block) HWY_ATTR {
     return hn::Add(hn::Mul(hn::RotateRight<19>(hn::Xor(h, block)), five), plus);

@@ -28,11 +28,9 @@ inline uint32_t mersenne_low(uint64_t v) { return static_cast<uint32_t>(v + quot
 inline uint32_t bound_of(uint32_t m) { return m > UINT32_MAX - kSlack ? UINT32_MAX : m + kSlack; }
 
 // The same for all 61 bits: (v + kSlack) 8 mod 2^64 has them on top, in the order of v mod p but
-// for kSlack steps. As a signed number (2^63 added) it is compared by any vector unit.
-inline constexpr uint64_t kSign = uint64_t{1} << 63;
-inline int64_t wide_bound_of(uint64_t m) {
-  const uint64_t top = m + kSlack >= (uint64_t{1} << 61) ? UINT64_MAX : (m + kSlack) << 3 | 7;
-  return static_cast<int64_t>(top ^ kSign);
+// for kSlack steps, and its upper word is in that order but for one.
+inline int64_t top_bound_of(uint64_t m) {
+  return static_cast<int64_t>(m + kSlack >= (uint64_t{1} << 61) ? UINT32_MAX : (m + kSlack) >> 29);
 }
 
 // The least value of each block of hashes is kept for so many blocks; then only those blocks are
@@ -52,7 +50,7 @@ struct Mersenne64Kernel {
   const uint64_t* hashes;  // padded to kBlock with repeats
   size_t hash_count;
   const uint64_t *a, *b;
-  const uint64_t *top_a, *top_b;  // 8 a, and 8 (b + kSlack) + kSign
+  const uint64_t *top_a, *top_b;  // 8 a, and 8 (b + kSlack)
   size_t count;
   uint64_t* minima;
   int64_t* bounds;
@@ -75,6 +73,9 @@ struct MurmurKernel {
   const uint32_t* seeds;
   size_t count;
   uint32_t* minima;
+  // As data: a factor that compilers know becomes a shift and a sum, and vector units have fewer
+  // shifts a cycle than the hash needs already.
+  uint32_t five = 5;
 };
 
 // Whole vectors are read and written: kLanes more of each.

@@ -174,7 +174,7 @@ void SignatureFiles::join_bands(int64_t at_once, const std::vector<bool>& gone,
     });
     for (std::vector<BandRecord>& list : records) {
       join.join(list, sets);
-      list = {};
+      release(list);
       progress.add(1);
       stop_if_interrupted();
     }

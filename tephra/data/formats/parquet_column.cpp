@@ -20,13 +20,6 @@ constexpr int64_t kPlainPages = 0, kPlainDictionary = 2, kRle = 3, kDelta = 5, k
 constexpr int64_t kMaxPageValues = int64_t{1} << 24;
 constexpr int64_t kHeaderBytes = 1 << 16;  // statistics can make headers long
 
-// The largest page that a reader of this thread had: its memory, for the next row group or file.
-std::string& spare_page() {
-  thread_local std::string page;
-  return page;
-}
-constexpr size_t kMostSpare = size_t{64} << 20;
-
 size_t number_bytes(ParquetType type) {
   return type == ParquetType::i32 || type == ParquetType::f32 ? 4 : 8;
 }
@@ -43,12 +36,6 @@ ParquetColumnReader::ParquetColumnReader(const FileReader& file, const ParquetCo
       end_(chunk.offset + chunk.bytes) {
   require_data(chunk.unsupported.empty(), "{}: is compressed with {}, which is not supported",
                where_, chunk.unsupported);
-  page_.swap(spare_page());
-}
-
-ParquetColumnReader::~ParquetColumnReader() {
-  std::string& spare = spare_page();
-  if (page_.size() > spare.size() && page_.size() <= kMostSpare) page_.swap(spare);
 }
 
 bool ParquetColumnReader::load_page() {

@@ -14,9 +14,6 @@ class ParquetColumnReader {
  public:
   ParquetColumnReader(const FileReader& file, const ParquetColumn& column,
                       const ParquetChunk& chunk);
-  ~ParquetColumnReader();
-  ParquetColumnReader(const ParquetColumnReader&) = delete;
-  ParquetColumnReader& operator=(const ParquetColumnReader&) = delete;
 
   // Appends the next value as JSON, or false when there is none. Fault::data at the end of the
   // column.
