@@ -54,8 +54,9 @@ __device__ inline uint32_t ballot(bool yes) {
 }
 
 // A kernel that may start before the one ahead of it has ended (Stream::launch_early): the first
-// waits for that one's results, the second lets the next kernel start. Not on AMD: kernels follow
-// each other.
+// waits for that one's results and all before, the second lets the next kernel start. Called before
+// the wait, several kernels come to wait in a row, with what they can fetch; after it, the next one
+// finds what the kernel ahead wrote without waiting. Not on AMD: kernels follow each other.
 __device__ inline void wait_for_kernel_ahead() {}
 __device__ inline void let_next_kernel_start() {}
 #else

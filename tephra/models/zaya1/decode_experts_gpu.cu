@@ -116,8 +116,8 @@ __global__ void __launch_bounds__(kRouterThreads)
   const auto norm = gpu::load<W>(l.router_norm + at);
   const float balancing = in_wave < classes ? l.balancing[in_wave] : 0.0f;
   const int told = has_token ? replayed[token] : -1;
-  gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
+  gpu::wait_for_kernel_ahead();
 
   if (has_token) {
     auto v = gpu::load<W>(states + token * kDecodeRouter + at);
@@ -288,8 +288,8 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads,
   const int token = static_cast<int>(threadIdx.x) / kWidth;
   const int c = static_cast<int>(threadIdx.x) % kWidth;
   const DecodeMerged::Column column = merged.column(first + c);
-  gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
+  gpu::wait_for_kernel_ahead();
   if (blockIdx.y == 0) {
     for (int row = token; row < rows; row += gpu::kSkinnyThreads / kWidth) {
       if (own.chosen[row] >= experts) column.write(row, column.before(row), bf16(0.0f));

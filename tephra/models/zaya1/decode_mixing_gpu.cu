@@ -45,8 +45,8 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
   const int own_token = static_cast<int>(threadIdx.x) / gpu::kSkinnyRows;
   const int own = static_cast<int>(threadIdx.x) % gpu::kSkinnyRows;
   const float bias = float(l.conv1_bias[first + own]);
-  gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
+  gpu::wait_for_kernel_ahead();
   for (int begin = static_cast<int>(blockIdx.y) * gpu::kSkinnyTokens; begin < rows;
        begin += static_cast<int>(gridDim.y) * gpu::kSkinnyTokens) {
     const int count = rows - begin < gpu::kSkinnyTokens ? rows - begin : gpu::kSkinnyTokens;
@@ -445,8 +445,8 @@ __global__ void __launch_bounds__(gpu::kThreads, 2) decode_attention(DecodeAtten
   const int64_t place = row * a.sizes.kv_heads + kv_head;
   float* parts = a.work.parts + place * kDecodeParts * kGroup * kPartWidth;
   bf16* out = a.work.attended + row * a.sizes.queries() + kv_head * kGroup * kHeadDim;
-  gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
+  gpu::wait_for_kernel_ahead();
   decode_heads<kGroup>(a, row, kv_head, writes, cache_row, shared);
   if (writes) decode_remember<kGroup>(a, row, kv_head, cache_row, shared);
   __syncthreads();

@@ -40,8 +40,8 @@ __global__ void decode_enter_rows(DecodeWork w, const void* embedding, const bf1
 __global__ void decode_norm_rows(const float* stream, const bf16* weight, int width, float eps,
                                  bf16* normed) {
   const DecodeNormer normer(weight, width);
-  gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
+  gpu::wait_for_kernel_ahead();
   const int64_t r = blockIdx.x;
   normer.norm(stream + r * width, 1, eps, normed + r * width, width);
 }
@@ -129,8 +129,8 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads,
   const int token = static_cast<int>(threadIdx.x) / kWidth;
   const int own = static_cast<int>(threadIdx.x) % kWidth;
   const auto column = result.column(first + own);
-  gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
+  gpu::wait_for_kernel_ahead();
   reader.ready(rows);
   const int own_begin = static_cast<int>(blockIdx.y) * gpu::kSkinnyTokens;
   const int stride = static_cast<int>(gridDim.y) * gpu::kSkinnyTokens;
@@ -162,8 +162,8 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, 2)
   DecodeRowsReader reader(input, kSteps * gpu::kSkinnyColumns, decode_shared);
   const int token = static_cast<int>(threadIdx.x) / gpu::kSkinnyRows;
   const int own = static_cast<int>(threadIdx.x) % gpu::kSkinnyRows;
-  gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
+  gpu::wait_for_kernel_ahead();
   reader.ready(rows);
   const auto multiply = [&](const auto& by, int64_t tile) {
     gpu::multiply_tokens<1, kSteps>(
@@ -268,8 +268,8 @@ struct DecodeBest {
 
 __global__ void decode_best_pieces(DecodeWork w, int64_t vocabulary, int64_t usable) {
   __shared__ DecodeBest shared[gpu::kThreads];
-  gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
+  gpu::wait_for_kernel_ahead();
   const int64_t r = blockIdx.y, each = (usable + gridDim.x - 1) / gridDim.x;
   const int64_t begin = blockIdx.x * each, end = begin + each < usable ? begin + each : usable;
   DecodeBest best{-INFINITY, INT32_MAX};
@@ -284,8 +284,8 @@ __global__ void decode_best_pieces(DecodeWork w, int64_t vocabulary, int64_t usa
 
 __global__ void decode_best_row(DecodeWork w) {
   __shared__ DecodeBest shared[gpu::kThreads];
-  gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
+  gpu::wait_for_kernel_ahead();
   const int64_t r = blockIdx.x;
   DecodeBest best{-INFINITY, INT32_MAX};
   if (threadIdx.x < kDecodeBestPieces) {
