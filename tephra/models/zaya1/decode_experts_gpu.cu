@@ -31,12 +31,18 @@ __device__ float decode_gelu(float x) { return x * (0.5f * erfcf(-x * 0.70710678
 template <class Rows, class F>
 __device__ void router_multiply(const bf16* x, int count, const Rows& rows, const F& f) {
   const gpu::SkinnyLane lane;
-  float sums[4] = {};
+  constexpr int kChains = 4;  // that do not wait for each other
+  float sums[4] = {}, chains[kChains][4] = {};
 #pragma unroll
   for (int s = 0; s < kRouterSteps; ++s) {
     const auto token = *reinterpret_cast<const gpu::Bits128*>(x + lane.row * kRouterStride +
                                                               s * gpu::kSkinnyStep + lane.column);
-    gpu::multiply_skinny(sums, rows(s, 0), rows(s, 1), token);
+    gpu::multiply_skinny(chains[s % kChains], rows(s, 0), rows(s, 1), token);
+  }
+#pragma unroll
+  for (int k = 0; k < kChains; ++k) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) sums[c] += chains[k][c];
   }
   const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
@@ -65,7 +71,8 @@ __device__ void router_choose(const bf16* logits, int classes, float balancing, 
   for (int mask = 16; mask > 0; mask /= 2) shift = fmaxf(shift, gpu::shuffle_xor(shift, mask));
   const float part = own ? expf(logit - shift) : 0.0f;
   float total = 0;
-  for (int c = 0; c < classes; ++c) total += gpu::shuffle_from(part, c);
+#pragma unroll
+  for (int c = 0; c < kRouterClasses; ++c) total += gpu::shuffle_from(part, c);  // 0 beyond them
   const float probability = part / total;
   float best_score = own ? probability + balancing : -INFINITY;
   int best = lane;
@@ -87,6 +94,7 @@ __device__ void router_choose(const bf16* logits, int classes, float balancing, 
 __global__ void __launch_bounds__(kRouterThreads)
     decode_router(DecodeLayer l, const bf16* states, int rows, int classes, float eps,
                   const int32_t* replayed, float* weight, int32_t* chosen) {
+  gpu::let_next_kernel_start();
   extern __shared__ gpu::Bits128 decode_shared[];
   auto& shared = *reinterpret_cast<RouterShared*>(decode_shared);
   constexpr int W = gpu::kWide;
@@ -116,7 +124,6 @@ __global__ void __launch_bounds__(kRouterThreads)
   const auto norm = gpu::load<W>(l.router_norm + at);
   const float balancing = in_wave < classes ? l.balancing[in_wave] : 0.0f;
   const int told = has_token ? replayed[token] : -1;
-  gpu::let_next_kernel_start();
   gpu::wait_for_kernel_ahead();
 
   if (has_token) {
@@ -274,6 +281,7 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads,
                                   (Stored::template Held<kTiles, kSteps>::kBlocks))
     decode_experts_down(const void* matrices, const int32_t* chosen, const float* chosen_weight,
                         const bf16* activated, int rows, int experts, DecodeMerged merged) {
+  gpu::let_next_kernel_start();
   constexpr int kWidth = gpu::SkinnySums<kTiles>::kWidth, kDepth = kSteps * gpu::kSkinnyColumns;
   __shared__ gpu::SkinnySums<kTiles> sums;
   __shared__ ExpertRows own;
@@ -288,7 +296,6 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads,
   const int token = static_cast<int>(threadIdx.x) / kWidth;
   const int c = static_cast<int>(threadIdx.x) % kWidth;
   const DecodeMerged::Column column = merged.column(first + c);
-  gpu::let_next_kernel_start();
   gpu::wait_for_kernel_ahead();
   if (blockIdx.y == 0) {
     for (int row = token; row < rows; row += gpu::kSkinnyThreads / kWidth) {
