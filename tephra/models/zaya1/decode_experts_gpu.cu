@@ -94,7 +94,6 @@ __device__ void router_choose(const bf16* logits, int classes, float balancing, 
 __global__ void __launch_bounds__(kRouterThreads)
     decode_router(DecodeLayer l, const bf16* states, int rows, int classes, float eps,
                   const int32_t* replayed, float* weight, int32_t* chosen) {
-  gpu::let_next_kernel_start();
   extern __shared__ gpu::Bits128 decode_shared[];
   auto& shared = *reinterpret_cast<RouterShared*>(decode_shared);
   constexpr int W = gpu::kWide;
@@ -125,6 +124,7 @@ __global__ void __launch_bounds__(kRouterThreads)
   const float balancing = in_wave < classes ? l.balancing[in_wave] : 0.0f;
   const int told = has_token ? replayed[token] : -1;
   gpu::wait_for_kernel_ahead();
+  gpu::let_next_kernel_start();  // not before: its blocks should find all multiprocessors empty
 
   if (has_token) {
     auto v = gpu::load<W>(states + token * kDecodeRouter + at);

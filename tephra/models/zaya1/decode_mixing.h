@@ -15,28 +15,40 @@ inline constexpr float kDecodeLengthEps = 1.1920929e-7f;
 
 // --- convolutions ---
 
+// The first convolution's weights of eight channels.
+struct DecodeTapWeights {
+  gpu::Packed<2 * gpu::kWide, bf16> taps;
+  gpu::Packed<gpu::kWide, bf16> bias;
+
+  __device__ static DecodeTapWeights load(const DecodeLayer& l, int channel) {
+    return {gpu::load_packed<2 * gpu::kWide>(l.conv0 + 2 * channel),
+            gpu::load_packed<gpu::kWide>(l.conv0_bias + channel)};
+  }
+};
+
 // Eight channels of queries or keys at the two tokens before a row's and at its own.
 struct DecodeTaps {
   static constexpr int W = gpu::kWide;
   gpu::Packed<W, bf16> oldest, older, newest;
 
   __device__ static DecodeTaps load(const DecodeLayer& l, const DecodeWork& w,
-                                    const DecodeSizes& sizes, int64_t row, int channel) {
+                                    const DecodeSizes& sizes, int64_t row, int64_t slot,
+                                    int channel) {
     const int channels = sizes.channels();
-    const bf16* state = l.conv_state + int64_t{w.slots[row]} * 2 * channels + channel;
+    const bf16* state = l.conv_state + slot * 2 * channels + channel;
     const bf16* own = w.latents + row * (channels + sizes.values()) + channel;
     return {gpu::load_packed<W>(state), gpu::load_packed<W>(state + channels),
             gpu::load_packed<W>(own)};
   }
   // The first convolution at the token before and at this one, as the second reads them: in turn.
-  __device__ void convolve(const DecodeLayer& l, int channel, bf16* to) const {
-    const auto taps = gpu::load<2 * W>(l.conv0 + 2 * channel);
-    const auto bias = gpu::load<W>(l.conv0_bias + channel);
+  __device__ void convolve(const DecodeTapWeights& weights, bf16* to) const {
+    const auto& [taps, bias] = weights;
     gpu::store(to, gpu::Floats<2 * W>::of([&](int i) {
                  const int c = i / 2;
                  const float before = float(i % 2 == 0 ? oldest[c] : older[c]);
                  const float now = float(i % 2 == 0 ? older[c] : newest[c]);
-                 return fmaf(taps[2 * c + 1], now, fmaf(taps[2 * c], before, bias[c]));
+                 return fmaf(float(taps[2 * c + 1]), now,
+                             fmaf(float(taps[2 * c]), before, float(bias[c])));
                }));
   }
   // The state goes on by a token.
@@ -213,27 +225,26 @@ struct DecodeValue {
   gpu::Packed<W, bf16> now, before;
   int column;
 
-  __device__ static DecodeValue load(const DecodeAttention& a, int64_t row, int kv_head, int unit) {
+  __device__ static DecodeValue load(const DecodeAttention& a, int64_t row, int64_t slot,
+                                     int kv_head, int unit) {
     const int channels = a.sizes.channels(), width = a.sizes.values(), half = width / 2;
     DecodeValue v;
     v.column = kv_head * kHeadDim + unit * W;
     v.now = gpu::load_packed<W>(a.work.latents + row * (channels + width) + channels + v.column);
     v.before = v.now;
     if (v.column >= half) {
-      v.before = gpu::load_packed<W>(a.layer.value_state + a.work.slots[row] * int64_t{half} +
-                                     v.column - half);
+      v.before = gpu::load_packed<W>(a.layer.value_state + slot * half + v.column - half);
     }
     return v;
   }
   // Goes to the cache; the state of the shift goes on.
-  __device__ void remember(const DecodeAttention& a, int64_t row, int64_t cache_row,
+  __device__ void remember(const DecodeAttention& a, int64_t slot, int64_t cache_row,
                            DecodeAttentionShared& shared) const {
     const int width = a.sizes.values(), half = width / 2;
     gpu::store_packed(a.layer.values + cache_row * width + column, before);
     gpu::store_packed(shared.new_value + column % kHeadDim, before);
     if (column >= half) {
-      gpu::store_packed(a.layer.value_state + a.work.slots[row] * int64_t{half} + column - half,
-                        now);
+      gpu::store_packed(a.layer.value_state + slot * half + column - half, now);
     }
   }
 };
@@ -243,8 +254,8 @@ struct DecodeKeyRows {
   const int32_t* table;
   unsigned block_tokens;
 
-  __device__ DecodeKeyRows(const DecodeAttention& a, int64_t row)
-      : table(a.work.tables + int64_t{a.work.slots[row]} * a.sizes.table_width),
+  __device__ DecodeKeyRows(const DecodeAttention& a, int64_t slot)
+      : table(a.work.tables + slot * a.sizes.table_width),
         block_tokens(static_cast<unsigned>(a.sizes.block_tokens)) {}
 
   __device__ int64_t operator[](int key) const {
@@ -465,26 +476,30 @@ class DecodePartsWalk {
   DecodeAttentionShared& shared_;
 };
 
-// Parts of a column put together in order, kAtOnce of them at a time.
+// Parts of a column put together in order, kAtOnce of them at a time. The 32 threads of a wave have
+// columns of one head.
 struct DecodeCombined {
   static constexpr int kAtOnce = 16;
   float largest = -INFINITY, sum = 0, total = 0;
 
-  // `count` parts that follow, at most kAtOnce: their values, largest scores and totals.
-  __device__ void add(const float (&value)[kAtOnce], const float (&top)[kAtOnce],
-                      const float (&part)[kAtOnce], int count) {
-    float now = largest;
-#pragma unroll
-    for (int p = 0; p < kAtOnce; ++p) now = p < count ? fmaxf(now, top[p]) : now;
-    const float before = expf(largest - now);
+  // `count` parts that follow, at most kAtOnce: lane p knows the largest score and the total of
+  // part p, value(p) is what it says of this column.
+  template <class F>
+  __device__ void add(float top, float part, int count, const F& value) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    float now = lane < count ? top : -INFINITY;
+    for (int mask = kAtOnce / 2; mask > 0; mask /= 2) now = fmaxf(now, gpu::shuffle_xor(now, mask));
+    now = fmaxf(largest, gpu::shuffle_from(now, 0));
+    const float keep = expf(top - now), before = expf(largest - now);
     sum *= before;
     total *= before;
 #pragma unroll
     for (int p = 0; p < kAtOnce; ++p) {
-      if (p >= count) break;
-      const float keep = expf(top[p] - now);
-      sum = fmaf(value[p], keep, sum);
-      total = fmaf(part[p], keep, total);
+      const float k = gpu::shuffle_from(keep, p), of_part = gpu::shuffle_from(part, p);
+      if (p < count) {
+        sum = fmaf(value(p), k, sum);
+        total = fmaf(of_part, k, total);
+      }
     }
     largest = now;
   }

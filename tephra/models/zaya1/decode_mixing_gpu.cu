@@ -28,8 +28,9 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
     constexpr int kUnits = kHeadDim / gpu::kWide;
     for (int i = static_cast<int>(threadIdx.x); i < count * kUnits; i += gpu::kSkinnyThreads) {
       const int token = i / kUnits, channel = i % kUnits * gpu::kWide;
-      DecodeTaps::load(l, w, sizes, begin + token, head + channel)
-          .convolve(l, head + channel, taps + token * kStride + 2 * channel);
+      DecodeTaps::load(l, w, sizes, begin + token, w.slots[begin + token], head + channel)
+          .convolve(DecodeTapWeights::load(l, head + channel),
+                    taps + token * kStride + 2 * channel);
     }
     __syncthreads();
     gpu::multiply_tokens<1, 1>(
@@ -55,15 +56,14 @@ __device__ void decode_combine(const float* parts, int count, bf16* out) {
     const float* own = parts + i / kHeadDim * kPartWidth;
     DecodeCombined combined;
     for (int begin = 0; begin < count; begin += kAtOnce) {
-      float value[kAtOnce], top[kAtOnce], part[kAtOnce];
+      const int left = count - begin < kAtOnce ? count - begin : kAtOnce;
+      const auto at = [&](int p) { return own + (begin + (p < left ? p : 0)) * kStep; };
+      float value[kAtOnce];
 #pragma unroll
-      for (int p = 0; p < kAtOnce; ++p) {
-        const float* at = own + (begin + p < count ? begin + p : 0) * kStep;
-        value[p] = gpu::load_fresh(at + i % kHeadDim);
-        top[p] = gpu::load_fresh(at + kHeadDim);
-        part[p] = gpu::load_fresh(at + kHeadDim + 1);
-      }
-      combined.add(value, top, part, count - begin < kAtOnce ? count - begin : kAtOnce);
+      for (int p = 0; p < kAtOnce; ++p) value[p] = gpu::load_fresh(at(p) + i % kHeadDim);
+      const float* of_lane = at(static_cast<int>(threadIdx.x) % 32) + kHeadDim;
+      combined.add(gpu::load_fresh(of_lane), gpu::load_fresh(of_lane + 1), left,
+                   [&](int p) { return value[p]; });
     }
     out[i] = combined.result();
   }
@@ -72,8 +72,8 @@ __device__ void decode_combine(const float* parts, int count, bf16* out) {
 // The group's heads; when `writes`, the newest rows of the caches and the state after them. All
 // that is read is asked for before anything is written.
 template <int kGroup>
-__device__ void decode_new_rows(const DecodeAttention& a, int64_t row, int kv_head, bool writes,
-                                int64_t cache_row, DecodeAttentionShared& shared) {
+__device__ void decode_new_rows(const DecodeAttention& a, int64_t row, int64_t slot, int kv_head,
+                                bool writes, int64_t cache_row, DecodeAttentionShared& shared) {
   constexpr int kUnits = (kGroup + 1) * kHeadDim / gpu::kWide, kValueUnits = kHeadDim / gpu::kWide;
   static_assert(kUnits + kValueUnits <= gpu::kThreads, "a thread has eight columns");
   const int unit = static_cast<int>(threadIdx.x), value_unit = unit - gpu::kThreads + kValueUnits;
@@ -81,8 +81,9 @@ __device__ void decode_new_rows(const DecodeAttention& a, int64_t row, int kv_he
       decode_head_channel(a.sizes, kv_head, unit / kKeyLanes) + unit % kKeyLanes * gpu::kWide;
   DecodeTaps taps{};
   DecodeValue value{};
-  if (writes && unit < kUnits) taps = DecodeTaps::load(a.layer, a.work, a.sizes, row, channel);
-  if (writes && value_unit >= 0) value = DecodeValue::load(a, row, kv_head, value_unit);
+  if (writes && unit < kUnits)
+    taps = DecodeTaps::load(a.layer, a.work, a.sizes, row, slot, channel);
+  if (writes && value_unit >= 0) value = DecodeValue::load(a, row, slot, kv_head, value_unit);
   const DecodeTurn turn(a, row, kv_head);
   const bf16* latents = a.work.latents + row * (a.sizes.channels() + a.sizes.values());
   const bf16* convolved = a.work.convolved + row * a.sizes.channels();
@@ -90,8 +91,8 @@ __device__ void decode_new_rows(const DecodeAttention& a, int64_t row, int kv_he
   const int key = decode_head_channel(a.sizes, kv_head, kGroup);
   decode_heads<kGroup>(a, {latents + query, latents + key}, {convolved + query, convolved + key},
                        turn, kv_head, writes, cache_row, shared);
-  if (writes && unit < kUnits) taps.remember(a.layer, a.sizes, a.work.slots[row], channel);
-  if (writes && value_unit >= 0) value.remember(a, row, cache_row, shared);
+  if (writes && unit < kUnits) taps.remember(a.layer, a.sizes, slot, channel);
+  if (writes && value_unit >= 0) value.remember(a, slot, cache_row, shared);
 }
 
 // Blocks: some for the parts of a row's keys, KV heads, rows. Older keys and values are asked for
@@ -106,7 +107,8 @@ __global__ void __launch_bounds__(gpu::kThreads, 2) decode_attention(DecodeAtten
   const DecodeKeys keys(a.work.positions[row], a.layer.window);
   const int blocks = keys.parts < side_by_side ? keys.parts : side_by_side;
   if (static_cast<int>(blockIdx.x) >= blocks) return;
-  const DecodeKeyRows rows(a, row);
+  const int64_t slot = a.work.slots[row];
+  const DecodeKeyRows rows(a, slot);
   DecodePartsWalk<kGroup> walk(a, keys, rows, kv_head, static_cast<int>(blockIdx.x), side_by_side,
                                shared);
   // The block with the newest key writes it.
@@ -116,7 +118,7 @@ __global__ void __launch_bounds__(gpu::kThreads, 2) decode_attention(DecodeAtten
   float* parts = a.work.parts + place * kDecodeParts * kGroup * kPartWidth;
   bf16* out = a.work.attended + row * a.sizes.queries() + kv_head * kGroup * kHeadDim;
   gpu::wait_for_kernel_ahead();
-  decode_new_rows<kGroup>(a, row, kv_head, writes, cache_row, shared);
+  decode_new_rows<kGroup>(a, row, slot, kv_head, writes, cache_row, shared);
   __syncthreads();
   walk.run([&](int part, const DecodeWeighed& weighed) {
     weighed.each(kGroup, [&](int g, int c, float sum) {
