@@ -94,8 +94,7 @@ class DecodeMixConvolution {
   Shared& shared_;
 };
 
-// Blocks: a cluster, KV heads, rows. Weights, older keys and values are asked for before the kernel
-// ahead is waited for.
+// Blocks: a cluster, KV heads, rows. Weights are asked for before the kernel ahead is waited for.
 template <int kGroup, int kBlocks>
 __global__ void __launch_bounds__(gpu::kThreads, 2) decode_mix_rows(DecodeAttention a) {
   using Shared = DecodeMixShared<kGroup, kBlocks>;
@@ -115,11 +114,7 @@ __global__ void __launch_bounds__(gpu::kThreads, 2) decode_mix_rows(DecodeAttent
   DecodeTapWeights tap_weights{};
   if (unit < kUnits) tap_weights = DecodeTapWeights::load(a.layer, channel);
   const DecodeMixConvolution<kGroup, kBlocks> convolution(a, kv_head, rank, shared);
-  const DecodeKeyRows rows(a, slot);
-  const int64_t cache_row = rows[keys.position];
-  DecodePartsWalk<kGroup> walk(a, keys, rows, kv_head, rank, kBlocks, shared.attention);
   const bool writes = (keys.parts - 1) % kBlocks == rank;  // has the newest key
-  gpu::wait_for_cluster();                                 // all its blocks have begun
   gpu::wait_for_kernel_ahead();
 
   DecodeTaps taps{};
@@ -127,11 +122,16 @@ __global__ void __launch_bounds__(gpu::kThreads, 2) decode_mix_rows(DecodeAttent
   if (unit < kUnits) taps = DecodeTaps::load(a.layer, a.work, a.sizes, row, slot, channel);
   if (writes && value_unit >= 0) value = DecodeValue::load(a, row, slot, kv_head, value_unit);
   const DecodeTurn turn(a, row, kv_head);
+  // Keys come while the convolutions run: finding them takes longer than the kernel ahead leaves.
+  const DecodeKeyRows rows(a, slot);
+  const int64_t cache_row = rows[keys.position];
+  DecodePartsWalk<kGroup> walk(a, keys, rows, kv_head, rank, kBlocks, shared.attention);
   if (unit < kUnits) {
     taps.convolve(tap_weights, &shared.taps[head][2 * at]);
     gpu::store_packed(&shared.latents[head][at], taps.newest);
   }
   __syncthreads();
+  gpu::wait_for_cluster();  // all its blocks have begun
   convolution.run();
   gpu::arrive_at_cluster();
   if (writes && value_unit >= 0) value.remember(a, slot, cache_row, shared.attention);
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(gpu::kThreads, 2) decode_mix_rows(DecodeAttent
 constexpr int kMixBlocks = 16;
 
 bool decode_mixes(const DecodePlan& p, int rows) {
-  constexpr int kMostRows = 1;  // more fill the device with fewer blocks each
+  constexpr int kMostRows = 4;  // more fill the device with fewer blocks each
   return rows <= kMostRows && gpu::can_form_clusters(p.device) &&
          gpu::most_shared_bytes(p.device) >= int64_t{sizeof(DecodeMixShared<8, kMixBlocks>)};
 }
