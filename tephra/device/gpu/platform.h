@@ -34,6 +34,8 @@ inline constexpr bool kHasCudaLibraries = false;
 inline constexpr Result kNotCompiledForDevice = hipErrorNoBinaryForGpu;
 // Whether a kernel can start before the one ahead of it has ended.
 inline bool can_start_early(int) { return false; }
+// Whether blocks can reach each other's shared memory (Grid::cluster).
+inline bool can_form_clusters(Device) { return false; }
 inline constexpr auto kMostShared = hipDeviceAttributeMaxSharedMemoryPerBlock;
 
 // Lanes that run together; a power of two.
@@ -54,10 +56,20 @@ __device__ inline uint32_t ballot(bool yes) {
 }
 
 // A kernel that may start before the one ahead of it has ended (Stream::launch_early): the first
-// waits for that one's results, the second lets the next kernel start. Not on AMD: kernels follow
-// each other.
+// waits for that one's results and all before, the second lets the next kernel start. Called before
+// the wait, several kernels come to wait in a row, with what they can fetch; after it, the next one
+// finds what the kernel ahead wrote without waiting. Not on AMD: kernels follow each other.
 __device__ inline void wait_for_kernel_ahead() {}
 __device__ inline void let_next_kernel_start() {}
+
+// Among the blocks of a cluster: what all have written to each other's shared memory before the
+// first is there after the second; where a piece of shared memory lies in block `rank`.
+__device__ inline void arrive_at_cluster() {}
+__device__ inline void wait_for_cluster() {}
+template <class T>
+__device__ T* in_block_of_cluster(T* shared, int) {
+  return shared;
+}
 #else
 using Result = cudaError_t;
 using RawStream = cudaStream_t;
@@ -75,6 +87,11 @@ inline bool can_start_early(int device) {
   return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
          major >= 9;
 }
+inline bool can_form_clusters(Device device) {
+  int can = 0;
+  return cudaDeviceGetAttribute(&can, cudaDevAttrClusterLaunch, device.index) == cudaSuccess &&
+         can != 0;
+}
 
 __device__ inline int wave_size() { return warpSize; }
 template <class T>
@@ -90,9 +107,21 @@ __device__ inline uint32_t ballot(bool yes) { return __ballot_sync(0xffffffffu, 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 __device__ inline void wait_for_kernel_ahead() { cudaGridDependencySynchronize(); }
 __device__ inline void let_next_kernel_start() { cudaTriggerProgrammaticLaunchCompletion(); }
+__device__ inline void arrive_at_cluster() { __cluster_barrier_arrive(); }
+__device__ inline void wait_for_cluster() { __cluster_barrier_wait(); }
+template <class T>
+__device__ T* in_block_of_cluster(T* shared, int rank) {
+  return static_cast<T*>(__cluster_map_shared_rank(shared, static_cast<unsigned>(rank)));
+}
 #else
 __device__ inline void wait_for_kernel_ahead() {}
 __device__ inline void let_next_kernel_start() {}
+__device__ inline void arrive_at_cluster() {}
+__device__ inline void wait_for_cluster() {}
+template <class T>
+__device__ T* in_block_of_cluster(T* shared, int) {
+  return shared;
+}
 #endif
 #endif
 
@@ -273,6 +302,9 @@ struct Grid {
   int64_t blocks_z = 1;
   int threads = 256;  // a multiple of every vendor's wave
   int64_t shared_bytes = 0;
+  // Neighbours along x that run at the same time and reach each other's shared memory: launch_early
+  // alone takes more than one, where can_form_clusters.
+  int cluster = 1;
 };
 
 // The stream of one device. Its launches name the device's current kernel in errors.
@@ -301,19 +333,26 @@ class Stream {
   // calls wait_for_kernel_ahead, in every thread.
   template <class... P, class... A>
   void launch_early(void (*kernel)(P...), const Grid& grid, A... args) {
-    if (!starts_early_) return launch(kernel, grid, args...);
+    if (!starts_early_ && grid.cluster == 1) return launch(kernel, grid, args...);
 #if !defined(__HIP__)
-    cudaLaunchAttribute early{};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute attributes[2]{};
+    unsigned count = 0;
+    if (starts_early_) {
+      attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (grid.cluster > 1) {
+      attributes[count].id = cudaLaunchAttributeClusterDimension;
+      attributes[count++].val.clusterDim = {static_cast<unsigned>(grid.cluster), 1, 1};
+    }
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.blocks_y),
                           static_cast<unsigned>(grid.blocks_z));
     config.blockDim = dim3(static_cast<unsigned>(grid.threads));
     config.dynamicSmemBytes = static_cast<size_t>(grid.shared_bytes);
     config.stream = raw_;
-    config.attrs = &early;
-    config.numAttrs = 1;
+    config.attrs = attributes;
+    config.numAttrs = count;
     check(cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...), "launching a kernel");
 #endif
   }

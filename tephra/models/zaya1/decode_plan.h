@@ -119,6 +119,12 @@ void decode_convolve(gpu::Stream& stream, const DecodePlan& plan, const DecodeWo
 // attended = attention over the caches.
 void decode_attend(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows,
                    const DecodeLayer& layer);
+// Both of them at once. Only where decode_mixes, and for layers whose rows see at most some
+// kDecodeNearKeys keys: more of them want more blocks. The bits are the same.
+inline constexpr int64_t kDecodeNearKeys = 2048;
+bool decode_mixes(const DecodePlan& plan, int rows);
+void decode_mix(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows,
+                const DecodeLayer& layer);
 // stream = what attention says, merged into it.
 void decode_return(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows,
                    const DecodeLayer& layer);

@@ -39,9 +39,9 @@ __global__ void decode_enter_rows(DecodeWork w, const void* embedding, const bf1
 
 __global__ void decode_norm_rows(const float* stream, const bf16* weight, int width, float eps,
                                  bf16* normed) {
+  gpu::let_next_kernel_start();
   const DecodeNormer normer(weight, width);
   gpu::wait_for_kernel_ahead();
-  gpu::let_next_kernel_start();
   const int64_t r = blockIdx.x;
   normer.norm(stream + r * width, 1, eps, normed + r * width, width);
 }
@@ -118,6 +118,7 @@ template <class Stored, int kTiles, int kSteps, class Result>
 __global__ void __launch_bounds__(gpu::kSkinnyThreads,
                                   (Stored::template Held<kTiles, kSteps>::kBlocks))
     decode_product(const void* matrix, DecodeInput input, int rows, Result result) {
+  gpu::let_next_kernel_start();
   constexpr int kWidth = gpu::SkinnySums<kTiles>::kWidth;
   static_assert(gpu::kSkinnyTokens * kWidth <= gpu::kSkinnyThreads, "a thread has one element");
   extern __shared__ gpu::Bits128 decode_shared[];
@@ -130,7 +131,6 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads,
   const int own = static_cast<int>(threadIdx.x) % kWidth;
   const auto column = result.column(first + own);
   gpu::wait_for_kernel_ahead();
-  gpu::let_next_kernel_start();
   reader.ready(rows);
   const int own_begin = static_cast<int>(blockIdx.y) * gpu::kSkinnyTokens;
   const int stride = static_cast<int>(gridDim.y) * gpu::kSkinnyTokens;
@@ -152,6 +152,7 @@ template <class Stored, int kSteps, class Result>
 __global__ void __launch_bounds__(gpu::kSkinnyThreads, 2)
     decode_long_product(const void* matrix, DecodeInput input, int rows, int64_t tiles,
                         Result result) {
+  gpu::let_next_kernel_start();
   extern __shared__ gpu::Bits128 decode_shared[];
   __shared__ gpu::SkinnySums<1> sums;
   typename Stored::template Held<1, kSteps> weights[2];
@@ -163,7 +164,6 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, 2)
   const int token = static_cast<int>(threadIdx.x) / gpu::kSkinnyRows;
   const int own = static_cast<int>(threadIdx.x) % gpu::kSkinnyRows;
   gpu::wait_for_kernel_ahead();
-  gpu::let_next_kernel_start();
   reader.ready(rows);
   const auto multiply = [&](const auto& by, int64_t tile) {
     gpu::multiply_tokens<1, kSteps>(
@@ -267,9 +267,9 @@ struct DecodeBest {
 };
 
 __global__ void decode_best_pieces(DecodeWork w, int64_t vocabulary, int64_t usable) {
+  gpu::let_next_kernel_start();
   __shared__ DecodeBest shared[gpu::kThreads];
   gpu::wait_for_kernel_ahead();
-  gpu::let_next_kernel_start();
   const int64_t r = blockIdx.y, each = (usable + gridDim.x - 1) / gridDim.x;
   const int64_t begin = blockIdx.x * each, end = begin + each < usable ? begin + each : usable;
   DecodeBest best{-INFINITY, INT32_MAX};
@@ -283,9 +283,9 @@ __global__ void decode_best_pieces(DecodeWork w, int64_t vocabulary, int64_t usa
 }
 
 __global__ void decode_best_row(DecodeWork w) {
+  gpu::let_next_kernel_start();
   __shared__ DecodeBest shared[gpu::kThreads];
   gpu::wait_for_kernel_ahead();
-  gpu::let_next_kernel_start();
   const int64_t r = blockIdx.x;
   DecodeBest best{-INFINITY, INT32_MAX};
   if (threadIdx.x < kDecodeBestPieces) {

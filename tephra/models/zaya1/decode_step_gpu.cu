@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decode step as a graph: for each number of rows that is a power of two the phases are recorded
-// once and then run as one. Everything that changes from step to step is read from device memory.
+// once, and once more for long sequences, and then run as one. Everything that changes from step to
+// step is read from device memory.
 #include <bit>
 #include <map>
 
@@ -52,6 +53,8 @@ class GraphDecodeStep : public DecodeStep {
     require(!rows.empty() && std::ssize(rows) <= kDecodeRows,
             "decode step: expected 1 to {} rows, got {}", kDecodeRows, rows.size());
     rows_ = static_cast<int>(rows.size());
+    farthest_ = 0;
+    for (const Row& row : rows) farthest_ = std::max<int64_t>(farthest_, row.position);
     const int count = graph_rows();
     // Rows that make the number up are the filler's, at its first place.
     std::vector<int32_t> inputs(3 * kDecodeRows, 0);
@@ -72,6 +75,7 @@ class GraphDecodeStep : public DecodeStep {
     gpu::Stream& stream = gpu::stream(plan_.device);
     stream.enter();
     decode_go_on(stream, plan_, work_, rows_);
+    ++farthest_;
     if (recorded) return launch();
     phases(stream, graph_rows());
   }
@@ -143,11 +147,14 @@ class GraphDecodeStep : public DecodeStep {
 
   int graph_rows() const { return static_cast<int>(std::bit_ceil(static_cast<unsigned>(rows_))); }
 
+  // Whether no row sees more than kDecodeNearKeys.
+  bool near() const { return farthest_ < kDecodeNearKeys; }
+
   void launch() {
     gpu::Stream& stream = gpu::stream(plan_.device);
     stream.enter();
     if (stream.synchronous()) return phases(stream, graph_rows());  // a recording cannot wait
-    gpu::Graph& graph = graphs_[graph_rows()];
+    gpu::Graph& graph = graphs_[{graph_rows(), near()}];
     if (!graph.recorded()) {
       graph.begin(stream);
       phases(stream, graph_rows());
@@ -157,7 +164,7 @@ class GraphDecodeStep : public DecodeStep {
   }
 
   void phases(gpu::Stream& stream, int rows) const {
-    const bool many = rows > kDecodeNormedRows;
+    const bool many = rows > kDecodeNormedRows, mixes = decode_mixes(plan_, rows);
     // A phase by its name, for the profile and for errors.
     const auto run = [&](const char* name, const auto& phase, const auto&... more) {
       stream.begin(name);
@@ -172,8 +179,12 @@ class GraphDecodeStep : public DecodeStep {
       int32_t* chosen = work_.chosen + row;
       if (many) run("decode_norm", decode_norm, layer.input_norm);
       run("decode_project", decode_project, layer);
-      run("decode_convolve", decode_convolve, layer);
-      run("decode_attend", decode_attend, layer);
+      if (mixes && (near() || (layer.window > 0 && layer.window <= kDecodeNearKeys))) {
+        run("decode_mix", decode_mix, layer);
+      } else {
+        run("decode_convolve", decode_convolve, layer);
+        run("decode_attend", decode_attend, layer);
+      }
       run("decode_return", decode_return, layer);
       if (many) run("decode_norm", decode_norm, layer.mlp_norm);
       run("decode_narrow", decode_narrow, layer);
@@ -189,8 +200,9 @@ class GraphDecodeStep : public DecodeStep {
   Tensor inputs_, logits_, likeliest_, chosen_, replayed_;
   Tensors rooms_;
   DecodeWork work_{};
-  std::map<int, gpu::Graph> graphs_;  // by number of rows
+  std::map<std::pair<int, bool>, gpu::Graph> graphs_;  // by number of rows, and near()
   int rows_ = 0;
+  int64_t farthest_ = 0;  // position of them
 };
 
 }  // namespace
