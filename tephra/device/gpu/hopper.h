@@ -121,31 +121,6 @@ __device__ inline void store_tables(void* row, uint32_t a, uint32_t b, uint32_t 
       : "memory");
 }
 
-// --- clusters -------------------------------------------------------------------------------
-
-// All threads of a cluster's blocks; what they wrote to shared memory is seen after it.
-__device__ inline void sync_cluster() {
-  asm volatile(
-      "barrier.cluster.arrive.release.aligned;\n"
-      "barrier.cluster.wait.acquire.aligned;" ::
-          : "memory");
-}
-
-// What another block of the cluster has at the same place of its shared memory.
-__device__ inline float load_from_block(const float* own, int block) {
-  float value;
-  asm volatile(
-      "{\n"
-      ".reg .b32 there;\n"
-      "mapa.shared::cluster.u32 there, %1, %2;\n"
-      "ld.shared::cluster.f32 %0, [there];\n"
-      "}\n"
-      : "=f"(value)
-      : "r"(shared_address(own)), "r"(block)
-      : "memory");
-  return value;
-}
-
 // --- products -------------------------------------------------------------------------------
 
 // Rows of 128 bytes with the 128-byte swizzle of the copy engine. The reduction runs along the rows

@@ -135,26 +135,35 @@ struct SkinnyPair {
   Bits128 low, high;
 };
 
-// part(step): what the thread has of the tokens.
-template <int kTiles, int kSteps, int kTokens, class Weights, class Part>
+// sums = products of kGroups times sixteen tokens; part(step, group): what the thread has of them.
+template <int kTiles, int kSteps, int kGroups = 1, int kTokens, class Weights, class Part>
 __device__ void multiply_parts(const Weights& weights, const Part& part,
                                SkinnySums<kTiles, kTokens>& sums) {
   const SkinnyLane lane;
-  float own[kTiles][4] = {};
+  float own[kGroups][kTiles][4] = {};
 #pragma unroll
   for (int s = 0; s < kSteps; ++s) {
-    const SkinnyPair tokens = part(s);
 #pragma unroll
     for (int i = 0; i < kTiles; ++i) {
-      multiply_skinny(own[i], tokens.low, tokens.high, weights.at(i, s));
+      const Bits128 weight = weights.at(i, s);
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        const SkinnyPair tokens = part(s, g);
+        multiply_skinny(own[g][i], tokens.low, tokens.high, weight);
+      }
     }
   }
   const int column = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
-  for (int i = 0; i < kTiles; ++i) {
+  for (int g = 0; g < kGroups; ++g) {
 #pragma unroll
-    for (int c = 0; c < kTokens / 4; ++c) {
-      sums.at[lane.wave][lane.row + c / 2 * 8][i * kSkinnyRows + column + c % 2] = own[i][c];
+    for (int i = 0; i < kTiles; ++i) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int token = g * kSkinnyTokens + c / 2 * 8;
+        if (token >= kTokens) continue;
+        sums.at[lane.wave][token + lane.row][i * kSkinnyRows + column + c % 2] = own[g][i][c];
+      }
     }
   }
 }
@@ -173,7 +182,7 @@ struct SkinnyReader {
     if (low) low += first;
     if (high) high += first;
   }
-  __device__ SkinnyPair operator()(int step) const {
+  __device__ SkinnyPair operator()(int step, int) const {
     SkinnyPair pair{};
     if (low) pair.low = *reinterpret_cast<const Bits128*>(low + step * kSkinnyStep);
     if (high) pair.high = *reinterpret_cast<const Bits128*>(high + step * kSkinnyStep);

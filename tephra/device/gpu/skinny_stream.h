@@ -23,14 +23,14 @@ struct SkinnyPiece<Bf16Matrix, kSteps> {
 
   const std::byte* data;
 
-  // Asked for by a whole wave; `arrived` will have counted it.
+  // Asked for by all waves of a block, by each a part; `arrived` counts the bytes.
   __device__ static void ask(std::byte* to, const void* matrix, int64_t row, uint64_t* arrived) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (lane == 0) expect_bytes(arrived, kSkinnyRows * kRowBytes);
-    __syncwarp();
-    if (lane >= kSkinnyRows) return;
-    const std::byte* from = static_cast<const std::byte*>(matrix) + (row + lane) * kRowBytes;
-    copy_bytes(to + lane * kStride, from, arrived, kRowBytes);
+    static_assert(kSkinnyWaves == kSkinnyRows, "a wave asks for a row");
+    if (threadIdx.x % 32 != 0) return;
+    const int wave = static_cast<int>(threadIdx.x) / 32;
+    if (wave == 0) expect_bytes(arrived, kSkinnyRows * kRowBytes);
+    const std::byte* from = static_cast<const std::byte*>(matrix) + (row + wave) * kRowBytes;
+    copy_bytes(to + wave * kStride, from, arrived, kRowBytes);
   }
   __device__ Bits128 at(int, int step) const {
     const SkinnyLane lane;
@@ -49,10 +49,13 @@ struct SkinnyPiece<PackedSkinny<kFormat>, kSteps> {
   const std::byte* data;
 
   __device__ static void ask(std::byte* to, const void* matrix, int64_t row, uint64_t* arrived) {
+    constexpr int kPart = kBytes / kSkinnyWaves;
+    static_assert(kBytes % kSkinnyWaves == 0 && kPart % 16 == 0);
     if (threadIdx.x % 32 != 0) return;
-    expect_bytes(arrived, kBytes);
-    copy_bytes(to, Panels{static_cast<const std::byte*>(matrix), kGroups}.panel(row), arrived,
-               kBytes);
+    const int wave = static_cast<int>(threadIdx.x) / 32;
+    if (wave == 0) expect_bytes(arrived, kBytes);
+    const Panels panels{static_cast<const std::byte*>(matrix), kGroups};
+    copy_bytes(to + wave * kPart, panels.panel(row) + wave * kPart, arrived, kPart);
   }
   __device__ Bits128 at(int tile, int step) const {
     const SkinnyLane lane;
@@ -78,13 +81,13 @@ struct SkinnyPieces {
 };
 
 // A block's pieces on their way, in the order in which it takes them: `stages` are in shared memory
-// or coming. A stage is asked for again by wave 0 when all waves have read it.
+// or coming. A stage is asked for again when all waves have read it.
 template <class Piece>
 class PieceRing {
  public:
   static constexpr int kMostStages = 16;
 
-  // All threads take part.
+  // All threads take part, here and below.
   __device__ PieceRing(std::byte* room, uint64_t* arrived, int stages)
       : room_(room), arrived_(arrived), stages_(stages) {
     if (threadIdx.x == 0) {
@@ -94,11 +97,12 @@ class PieceRing {
     __syncthreads();
   }
 
-  // row(i): the first row of the i-th piece.
-  template <class Row>
-  __device__ void start(const void* matrix, int count, const Row& row) {
-    if (threadIdx.x >= 32) return;
-    for (int i = 0; i < count && i < stages_; ++i) ask(matrix, i, row(i));
+  __device__ int stages() const { return stages_; }
+
+  // Into a stage that nobody reads. Stages are asked for in order.
+  __device__ void ask(const void* matrix, int64_t row) {
+    Piece::ask(room_ + next_ * Piece::kBytes, matrix, row, &arrived_[next_]);
+    if (++next_ == stages_) next_ = 0;
   }
 
   // The next pieces, when they have arrived.
@@ -117,33 +121,18 @@ class PieceRing {
     return pieces;
   }
 
-  // The pieces that take() gave last, `first` and those after it, have been read by all threads.
-  template <int kPieces, class Row>
-  __device__ void refill(const void* matrix, int count, int first, const Row& row) {
-    if (threadIdx.x >= 32) return;
-#pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-      const int stage = stage_ - kPieces + i, next = first + i + stages_;
-      if (next < count) ask(matrix, stage < 0 ? stage + stages_ : stage, row(next));
-    }
-  }
-
  private:
-  __device__ void ask(const void* matrix, int stage, int64_t row) {
-    Piece::ask(room_ + stage * Piece::kBytes, matrix, row, &arrived_[stage]);
-  }
-
   std::byte* room_;
   uint64_t* arrived_;
-  int stages_, stage_ = 0;
+  int stages_, stage_ = 0, next_ = 0;
   uint32_t phase_ = 0;
 };
 
-// Up to kTokens tokens in registers: a thread's columns of them.
+// Up to kTokens tokens in registers, eight or some times sixteen: a thread's columns of them.
 template <int kSteps, int kTokens>
 struct SkinnyTokens {
-  static constexpr int kGroups = (kTokens + kSkinnyTokens - 1) / kSkinnyTokens;
   static constexpr bool kBoth = kTokens > 8;
+  static constexpr int kGroups = kBoth ? kTokens / kSkinnyTokens : 1;
   Bits128 low[kGroups][kSteps], high[kGroups][kBoth ? kSteps : 1];
 
   // tokens(i): where token i begins, or null.
@@ -155,13 +144,13 @@ struct SkinnyTokens {
       const SkinnyReader<kSteps, decltype(in_group)> reader(in_group);
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) {
-        const SkinnyPair pair = reader(s);
+        const SkinnyPair pair = reader(s, 0);
         low[g][s] = pair.low;
         if constexpr (kBoth) high[g][s] = pair.high;
       }
     }
   }
-  __device__ SkinnyPair at(int group, int step) const {
+  __device__ SkinnyPair operator()(int step, int group) const {
     if constexpr (kBoth) return {low[group][step], high[group][step]};
     return {low[group][step], {}};
   }

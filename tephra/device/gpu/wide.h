@@ -58,14 +58,21 @@ class WideSums {
     });
   }
 
-  // f(token, row, sum): of the range at hand, or of all that have ended.
-  template <class F>
-  __device__ void each_of_range(const F& f) const {
-    visit(own_, f);
-  }
+  // f(token, row, sum) over all ranges.
   template <class F>
   __device__ void each(const F& f) const {
-    visit(total_, f);
+    const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          f(first_token_ + m * 16 + c / 2 * 8, first_row_ + n * 8 + place(pair + c % 2),
+            total_[m][n][c]);
+        }
+      }
+    }
   }
 
  private:
@@ -91,22 +98,6 @@ class WideSums {
       }
     }
   }
-  template <class F>
-  __device__ void visit(const Sums& sums, const F& f) const {
-    const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll
-    for (int m = 0; m < kM; ++m) {
-#pragma unroll
-      for (int n = 0; n < kN; ++n) {
-#pragma unroll
-        for (int c = 0; c < 4; ++c) {
-          f(first_token_ + m * 16 + c / 2 * 8, first_row_ + n * 8 + place(pair + c % 2),
-            sums[m][n][c]);
-        }
-      }
-    }
-  }
-
   int g_ = static_cast<int>(threadIdx.x) % 32 / 4;
   int first_token_, first_row_;
   Sums own_, total_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of a decode step's rows with one matrix on Hopper: up to sixteen rows with a matrix that
-// streams by (device/gpu/skinny_stream.h), from 32 on in tiles (device/gpu/wide.h). A tile's
-// columns are the work of one block where there are tiles enough, else of the eight of a cluster.
+// streams by (device/gpu/skinny_stream.h), from 32 on in tiles (device/gpu/wide.h).
 #include "tephra/device/gpu/hopper_maps.h"
 #include "tephra/device/gpu/skinny_stream.h"
 #include "tephra/device/gpu/wide.h"
@@ -20,23 +19,35 @@ struct alignas(128) ProductStreamShared {
   uint64_t arrived[16];
 };
 
+// Sixteen rows of the matrix are multiplied at once.
+template <class Piece>
+constexpr int kProductPieces = 2 / Piece::kTiles;
+
 // A block has a part of the matrix' rows.
 template <class Stored, int kSteps, int kTokens, class Result>
 __global__ void __launch_bounds__(gpu::kSkinnyThreads)
-    decode_stream_product(const void* matrix, const bf16* tokens, int rows, int64_t pieces,
+    decode_stream_product(const void* matrix, const bf16* tokens, int rows, int64_t places,
                           int stages, Result result) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
   using Piece = hopper::SkinnyPiece<Stored, kSteps>;
-  constexpr int kWidth = Piece::kTiles * gpu::kSkinnyRows;
-  using Shared = ProductStreamShared<Piece::kTiles, kTokens>;
+  constexpr int kPieces = kProductPieces<Piece>, kTiles = kPieces * Piece::kTiles;
+  constexpr int kWidth = kTiles * gpu::kSkinnyRows;
+  using Shared = ProductStreamShared<kTiles, kTokens>;
   static_assert(kTokens * kWidth <= gpu::kSkinnyThreads, "a thread has one element");
   extern __shared__ gpu::Bits128 decode_shared[];
   auto& shared = *reinterpret_cast<Shared*>(decode_shared);
   hopper::PieceRing<Piece> ring(reinterpret_cast<std::byte*>(&shared + 1), shared.arrived, stages);
-  const int64_t begin = pieces * blockIdx.x / gridDim.x;
-  const int count = static_cast<int>(pieces * (blockIdx.x + 1) / gridDim.x - begin);
-  const auto row = [&](int piece) { return (begin + piece) * kWidth; };
-  ring.start(matrix, count, row);
+  const int64_t begin = places * blockIdx.x / gridDim.x;
+  const int count = static_cast<int>(places * (blockIdx.x + 1) / gridDim.x - begin);
+  int asked = 0;
+  const auto ask_next = [&] {
+    if (asked == count) return;
+    for (int i = 0; i < kPieces; ++i) {
+      ring.ask(matrix, (begin + asked) * kWidth + i * (kWidth / kPieces));
+    }
+    ++asked;
+  };
+  for (int i = 0; i + kPieces <= stages; i += kPieces) ask_next();
   const int token = static_cast<int>(threadIdx.x) / kWidth;
   const int own = static_cast<int>(threadIdx.x) % kWidth;
   gpu::wait_for_kernel_ahead();
@@ -47,12 +58,11 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
   });
   for (int i = 0; i < count; ++i) {
     auto& sums = shared.sums[i % 2];
-    gpu::multiply_parts<Piece::kTiles, kSteps>(
-        ring.template take<1>(), [&](int step) { return held.at(0, step); }, sums);
+    gpu::multiply_parts<kTiles, kSteps>(ring.template take<kPieces>(), held, sums);
     __syncthreads();
-    ring.template refill<1>(matrix, count, i, row);
+    ask_next();
     if (token < rows && token < kTokens) {
-      const auto column = result.column(row(i) + own);
+      const auto column = result.column((begin + i) * kWidth + own);
       column.write(token, column.before(token), sums.total(token, own));
     }
   }
@@ -68,16 +78,17 @@ void stream_product(gpu::Stream& stream, const DecodePlan& p, const DecodeMatrix
     visit_depth(in, [&]<int kSteps>() {
       const auto launch = [&]<int kTokens>() {
         using Piece = hopper::SkinnyPiece<Stored, kSteps>;
-        constexpr int64_t kOther = sizeof(ProductStreamShared<Piece::kTiles, kTokens>);
-        const int64_t pieces = out / (Piece::kTiles * gpu::kSkinnyRows);
+        constexpr int kPieces = kProductPieces<Piece>, kTiles = kPieces * Piece::kTiles;
+        constexpr int64_t kOther = sizeof(ProductStreamShared<kTiles, kTokens>);
+        const int64_t places = out / (kTiles * gpu::kSkinnyRows);
         const int64_t stages = std::min<int64_t>(
-            {gpu::blocks_for(pieces, blocks), (most - kOther) / Piece::kBytes, 16});
+            {kPieces * gpu::blocks_for(places, blocks), (most - kOther) / Piece::kBytes, 16});
         const int64_t bytes = stages * Piece::kBytes + kOther;
         const auto kernel = decode_stream_product<Stored, kSteps, kTokens, Result>;
         stream.allow_shared(kernel, bytes);
         stream.launch_early(
             kernel, {.blocks = blocks, .threads = gpu::kSkinnyThreads, .shared_bytes = bytes},
-            matrix.data, tokens, rows, pieces, static_cast<int>(stages), result);
+            matrix.data, tokens, rows, places, static_cast<int>(stages), result);
       };
       if (rows <= 8) {
         launch.template operator()<8>();
@@ -190,84 +201,6 @@ __global__ void __launch_bounds__(kWideThreads, 1)
 #endif
 }
 
-// Of a cluster of eight blocks each has one range of a tile's columns; then each adds up an eighth
-// of the tokens' sums.
-template <int kTokens, int kSteps>
-struct SplitShared {
-  static constexpr int kChunks = kSteps * gpu::kSkinnyStep / hopper::kWideColumns;
-  static constexpr int kStride = hopper::kWideRows + 4;  // writes fall on different banks
-  union {
-    hopper::WideChunk<kTokens> chunks[kChunks];
-    float sums[kTokens][kStride];
-  };
-  uint64_t arrived[kChunks];
-};
-
-template <int kTokens, int kSteps, class Result>
-__global__ void __cluster_dims__(hopper::kWideSplits, 1, 1)
-    __launch_bounds__(gpu::kSkinnyThreads, 1)
-        decode_split_product(const __grid_constant__ CUtensorMap tokens,
-                             const __grid_constant__ CUtensorMap matrix, Result result) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
-  using Chunk = hopper::WideChunk<kTokens>;
-  using Shared = SplitShared<kTokens, kSteps>;
-  extern __shared__ gpu::Bits128 decode_shared[];
-  auto& shared = aligned_shared<Shared>(decode_shared);
-  const int range = static_cast<int>(blockIdx.x) % hopper::kWideSplits;
-  const int first = static_cast<int>(blockIdx.x) / hopper::kWideSplits * hopper::kWideRows;
-  const auto column_of = [&](int chunk) {
-    return (range * Shared::kChunks + chunk) * hopper::kWideColumns;
-  };
-  if (threadIdx.x == 0) {
-    for (auto& barrier : shared.arrived) hopper::init_barrier(&barrier, 1);
-    hopper::publish_barriers();
-    for (int i = 0; i < Shared::kChunks; ++i) {
-      hopper::expect_bytes(&shared.arrived[i], sizeof(Chunk::rows) + sizeof(Chunk::tokens));
-      hopper::copy_tile(shared.chunks[i].rows, &matrix, &shared.arrived[i], column_of(i), first, 0);
-    }
-  }
-  __syncthreads();
-  // What a thread will write: a column of some tokens.
-  constexpr int kOwn = kTokens / hopper::kWideSplits * hopper::kWideRows / gpu::kSkinnyThreads;
-  constexpr int kAtOnce = gpu::kSkinnyThreads / hopper::kWideRows;
-  const int own_row = static_cast<int>(threadIdx.x) % hopper::kWideRows;
-  const int own_token =
-      range * (kTokens / hopper::kWideSplits) + static_cast<int>(threadIdx.x) / hopper::kWideRows;
-  const auto column = result.column(first + own_row);
-  gpu::wait_for_kernel_ahead();
-  gpu::let_next_kernel_start();
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < Shared::kChunks; ++i) {
-      hopper::copy_tile(shared.chunks[i].tokens, &tokens, &shared.arrived[i], column_of(i), 0, 0);
-    }
-  }
-  float before[kOwn];
-#pragma unroll
-  for (int i = 0; i < kOwn; ++i) before[i] = column.before(own_token + i * kAtOnce);
-  hopper::WideSums<kTokens> sums;
-#pragma unroll 1
-  for (int i = 0; i < Shared::kChunks; ++i) {
-    hopper::wait_barrier(&shared.arrived[i], 0);
-    sums.multiply(shared.chunks[i]);
-  }
-  __syncthreads();  // chunks have been read
-  sums.each_of_range([&](int token, int row, float sum) { shared.sums[token][row] = sum; });
-  hopper::sync_cluster();
-#pragma unroll
-  for (int i = 0; i < kOwn; ++i) {
-    const float* at = &shared.sums[own_token + i * kAtOnce][own_row];
-    float part[hopper::kWideSplits];
-#pragma unroll
-    for (int r = 0; r < hopper::kWideSplits; ++r) part[r] = hopper::load_from_block(at, r);
-    float sum = part[0];
-#pragma unroll
-    for (int r = 1; r < hopper::kWideSplits; ++r) sum += part[r];
-    column.write(own_token + i * kAtOnce, before[i], sum);
-  }
-  hopper::sync_cluster();  // the others have read this block's sums
-#endif
-}
-
 // Calls f.operator()<kTokens, kSteps>() and says true where tiles are for this product.
 template <class F>
 bool visit_wide(const DecodeMatrix& matrix, int64_t out, int in, int rows, F&& f) {
@@ -293,23 +226,6 @@ bool has_hopper(const gpu::Stream& stream) {
 }
 
 template <class Result>
-bool split_product(gpu::Stream& stream, const DecodeMatrix& matrix, int64_t out, int in,
-                   const bf16* tokens, int rows, const Result& result) {
-  if (!has_hopper(stream) || std::getenv("TEPHRA_EXP_NOSPLIT")) return false;
-  return visit_wide(matrix, out, in, rows, [&]<int kTokens, int kSteps>() {
-    constexpr int64_t kBytes = kAlignedBytes<SplitShared<kTokens, kSteps>>;
-    const auto kernel = decode_split_product<kTokens, kSteps, Result>;
-    stream.allow_shared(kernel, kBytes);
-    stream.launch_early(kernel,
-                        {.blocks = out / hopper::kWideRows * hopper::kWideSplits,
-                         .threads = gpu::kSkinnyThreads,
-                         .shared_bytes = kBytes},
-                        wide_map(tokens, rows, in, rows),
-                        wide_map(matrix.data, out, in, hopper::kWideRows), result);
-  });
-}
-
-template <class Result>
 bool wide_product(gpu::Stream& stream, const DecodeMatrix& matrix, int64_t out, int in,
                   const bf16* tokens, int rows, const Result& result) {
   return visit_wide(matrix, out, in, rows, [&]<int kTokens, int kSteps>() {
@@ -329,22 +245,8 @@ bool wide_product(gpu::Stream& stream, const DecodeMatrix& matrix, int64_t out, 
 
 }  // namespace
 
-bool wide_project(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
-                  const DecodeLayer& l) {
-  const int out = p.sizes.channels() + p.sizes.values();
-  return split_product(stream, l.qkv, out, p.sizes.hidden, w.normed, rows,
-                       DecodeStore{w.latents, out});
-}
-
-bool wide_return(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
-                 const DecodeLayer& l) {
-  return split_product(
-      stream, l.out, p.sizes.hidden, p.sizes.queries(), w.attended, rows,
-      DecodeMergeProduct{DecodeMerged{l.after_attention, w.stream, p.sizes.hidden}});
-}
-
 bool stream_head(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {
-  if (!has_hopper(stream) || std::getenv("TEPHRA_EXP_NOHEAD")) return false;
+  if (!has_hopper(stream)) return false;
   const DecodeStoreLogits logits{w.logits, p.sizes.vocabulary};
   if (rows <= gpu::kSkinnyTokens) {
     stream_product(stream, p, p.head, p.sizes.vocabulary, p.sizes.hidden, w.normed, rows, logits);

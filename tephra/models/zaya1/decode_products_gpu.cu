@@ -301,18 +301,12 @@ void decode_norm(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, 
 void decode_project(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                     const DecodeLayer& l) {
   const int out = p.sizes.channels() + p.sizes.values();
-  if constexpr (gpu::kHasCudaLibraries) {
-    if (wide_project(stream, p, w, rows, l)) return;
-  }
   multiply_by_rows(stream, l.qkv, out, p.sizes.hidden, normed_input(p, w, rows, l.input_norm), rows,
                    DecodeStore{w.latents, out});
 }
 
 void decode_return(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                    const DecodeLayer& l) {
-  if constexpr (gpu::kHasCudaLibraries) {
-    if (wide_return(stream, p, w, rows, l)) return;
-  }
   multiply_by_rows(stream, l.out, p.sizes.hidden, p.sizes.queries(),
                    {w.attended, nullptr, nullptr, 0}, rows,
                    DecodeMergeProduct{DecodeMerged{l.after_attention, w.stream, p.sizes.hidden}});

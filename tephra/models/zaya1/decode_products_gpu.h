@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of a decode step's products of all rows with one matrix, and their forms for Hopper.
+// What becomes of a decode step's products of all rows with one matrix, and their form for Hopper.
 #pragma once
 
 #include "tephra/models/zaya1/decode_gpu.h"
@@ -50,12 +50,8 @@ struct DecodeMergeProduct {
   __device__ Column column(int64_t c) const { return {merged.column(static_cast<int>(c))}; }
 };
 
-// The same products for Hopper; false when device, shape or format is not for them
-// (decode_products_cuda.cu). They have the same bits.
-bool wide_project(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows,
-                  const DecodeLayer& layer);
-bool wide_return(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows,
-                 const DecodeLayer& layer);
+// The head's product for Hopper; false when device, shape or format is not for it
+// (decode_products_cuda.cu). It has the same bits.
 bool stream_head(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows);
 
 }  // namespace tephra::zaya1
