@@ -69,6 +69,13 @@ struct PackedPanels {
   const std::byte* data;
   int groups;
 
+  // Of a word of codes in its panel: columns 8 `eight` of the group and on, the first or the second
+  // word of them.
+  __device__ static int code_offset(int groups, int row, int group, int eight, int word) {
+    const int block = eight * PackedEight<kFormat>::kWords + word;
+    return groups * kScaleBytes + group * kCodeBytes + (block * kRows + row) * 4;
+  }
+
   __device__ const std::byte* panel(int64_t row) const {
     return data + row / kRows * (int64_t{groups} * (kScaleBytes + kCodeBytes));
   }
@@ -78,12 +85,12 @@ struct PackedPanels {
   // Columns 8 `eight` of the group and on.
   __device__ PackedEight<kFormat> codes(int64_t row, int group, int eight) const {
     using Eight = PackedEight<kFormat>;
-    const std::byte* from = panel(row) + groups * kScaleBytes + group * kCodeBytes;
+    const std::byte* from = panel(row);
+    const int in_panel = static_cast<int>(row % kRows);
     Eight v;
 #pragma unroll
     for (int w = 0; w < Eight::kWords; ++w) {
-      const int block = eight * Eight::kWords + w;
-      v.words[w] = load_word_once(from + (block * kRows + static_cast<int>(row % kRows)) * 4);
+      v.words[w] = load_word_once(from + code_offset(groups, in_panel, group, eight, w));
     }
     return v;
   }

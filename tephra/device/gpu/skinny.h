@@ -116,11 +116,11 @@ struct PackedSkinny {
   }
 };
 
-// What the waves found, to be added up.
-template <int kTiles>
+// What the waves found of up to kTokens tokens, to be added up.
+template <int kTiles, int kTokens = kSkinnyTokens>
 struct SkinnySums {
   static constexpr int kWidth = kTiles * kSkinnyRows;
-  float at[kSkinnyWaves][kSkinnyTokens][kWidth];
+  float at[kSkinnyWaves][kTokens][kWidth];
 
   // Of a token and a row of the block, after __syncthreads.
   __device__ float total(int token, int row) const {
@@ -130,30 +130,71 @@ struct SkinnySums {
   }
 };
 
+// A thread's eight columns of two tokens: `row` of its lane, and eight further.
+struct SkinnyPair {
+  Bits128 low, high;
+};
+
+// sums = products of kGroups times sixteen tokens; part(step, group): what the thread has of them.
+template <int kTiles, int kSteps, int kGroups = 1, int kTokens, class Weights, class Part>
+__device__ void multiply_parts(const Weights& weights, const Part& part,
+                               SkinnySums<kTiles, kTokens>& sums) {
+  const SkinnyLane lane;
+  float own[kGroups][kTiles][4] = {};
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) {
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {
+      const Bits128 weight = weights.at(i, s);
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        const SkinnyPair tokens = part(s, g);
+        multiply_skinny(own[g][i], tokens.low, tokens.high, weight);
+      }
+    }
+  }
+  const int column = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int token = g * kSkinnyTokens + c / 2 * 8;
+        if (token >= kTokens) continue;
+        sums.at[lane.wave][token + lane.row][i * kSkinnyRows + column + c % 2] = own[g][i][c];
+      }
+    }
+  }
+}
+
+// A thread's part of the tokens' columns: tokens(i) is where token i of the group begins, or null
+// where there is none.
+template <int kSteps, class Tokens>
+struct SkinnyReader {
+  const bf16 *low, *high;
+
+  __device__ explicit SkinnyReader(const Tokens& tokens) {
+    const SkinnyLane lane;
+    const int first = lane.wave * (kSteps * kSkinnyStep) + lane.column;
+    low = tokens(lane.row);
+    high = tokens(lane.row + 8);
+    if (low) low += first;
+    if (high) high += first;
+  }
+  __device__ SkinnyPair operator()(int step, int) const {
+    SkinnyPair pair{};
+    if (low) pair.low = *reinterpret_cast<const Bits128*>(low + step * kSkinnyStep);
+    if (high) pair.high = *reinterpret_cast<const Bits128*>(high + step * kSkinnyStep);
+    return pair;
+  }
+};
+
 // tokens(i): where token i < 16 of the group begins, or null where there is none.
 template <int kTiles, int kSteps, class Weights, class Tokens>
 __device__ void multiply_tokens(const Weights& weights, const Tokens& tokens,
                                 SkinnySums<kTiles>& sums) {
-  const SkinnyLane lane;
-  const int first = lane.wave * (kSteps * kSkinnyStep) + lane.column;
-  const bf16 *low = tokens(lane.row), *high = tokens(lane.row + 8);
-  float own[kTiles][4] = {};
-#pragma unroll
-  for (int s = 0; s < kSteps; ++s) {
-    Bits128 a{}, b{};
-    if (low) a = *reinterpret_cast<const Bits128*>(low + first + s * kSkinnyStep);
-    if (high) b = *reinterpret_cast<const Bits128*>(high + first + s * kSkinnyStep);
-#pragma unroll
-    for (int i = 0; i < kTiles; ++i) multiply_skinny(own[i], a, b, weights.at(i, s));
-  }
-  const int column = static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll
-  for (int i = 0; i < kTiles; ++i) {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      sums.at[lane.wave][lane.row + c / 2 * 8][i * kSkinnyRows + column + c % 2] = own[i][c];
-    }
-  }
+  multiply_parts<kTiles, kSteps>(weights, SkinnyReader<kSteps, Tokens>(tokens), sums);
 }
 
 }  // namespace tephra::gpu

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decode step's router and experts. A block of the experts' products finds out itself which
 // expert is its own and which rows chose it: there are as many blocks as distinct experts can be.
-#include "tephra/models/zaya1/decode_gpu.h"
+#include "tephra/models/zaya1/decode_experts_gpu.h"
 
 namespace tephra::zaya1 {
 namespace {
@@ -172,67 +172,6 @@ __global__ void __launch_bounds__(kRouterThreads)
 
 // --- the experts ---
 
-// The expert of a block and the rows that chose it, in order.
-struct ExpertRows {
-  static constexpr int kWaves = kDecodeRows / 32;
-  int chosen[kDecodeRows];
-  int row[kDecodeRows];
-  uint32_t present[kWaves], takes[kWaves];  // bits of experts; of rows
-  int count;
-};
-
-// The expert of this block, -1: none; `index` numbers the distinct ones. All threads take part.
-__device__ int find_expert(const volatile int32_t* chosen, int rows, int experts, int index,
-                           ExpertRows& shared) {
-  const int i = static_cast<int>(threadIdx.x), wave = i / 32;
-  if (rows == 1) {  // nothing to look for: no time is lost before the matrix is asked for
-    const int own = chosen[0];
-    if (i == 0) shared.chosen[0] = own;
-    return own < experts ? own : -1;
-  }
-  if (wave < ExpertRows::kWaves) {
-    const int own = i < rows ? chosen[i] : experts;
-    shared.chosen[i] = own;
-    uint32_t present = own < experts ? 1u << own : 0u;
-    for (int mask = 16; mask > 0; mask /= 2) present |= gpu::shuffle_xor(present, mask);
-    if (i % 32 == 0) shared.present[wave] = present;
-  }
-  __syncthreads();
-  uint32_t left = 0;
-  for (int w = 0; w < ExpertRows::kWaves; ++w) left |= shared.present[w];
-  for (int k = 0; k < index; ++k) left &= left - 1;  // without its lowest bit
-  return __ffs(static_cast<int>(left)) - 1;
-}
-
-// Its rows. All threads take part.
-__device__ void find_expert_rows(int rows, int expert, ExpertRows& shared) {
-  const int i = static_cast<int>(threadIdx.x), wave = i / 32;
-  if (rows == 1) {
-    if (i == 0) {
-      shared.row[0] = 0;
-      shared.count = expert < 0 ? 0 : 1;
-    }
-    __syncthreads();
-    return;
-  }
-  const bool mine = wave < ExpertRows::kWaves && expert >= 0 && shared.chosen[i] == expert;
-  const uint32_t takes = gpu::ballot(mine);
-  if (wave < ExpertRows::kWaves && i % 32 == 0) shared.takes[wave] = takes;
-  __syncthreads();
-  if (mine) {
-    int place = __popc(takes & ((1u << (i % 32)) - 1));
-    for (int w = 0; w < wave; ++w) place += __popc(shared.takes[w]);
-    shared.row[place] = i;
-  }
-  if (i == 0) {
-    shared.count = 0;
-    for (int w = 0; w < ExpertRows::kWaves; ++w) shared.count += __popc(shared.takes[w]);
-  }
-  __syncthreads();
-}
-
-__device__ float decode_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
-
 // Blocks: eight columns of the activations, distinct experts. A block has the gate's rows for them
 // and the other's.
 template <class Stored, int kSteps>
@@ -245,7 +184,8 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, (Stored::template Held<2,
   DecodeRowsReader reader(input, kSteps * gpu::kSkinnyColumns, decode_shared);
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
-  const int expert = find_expert(chosen, rows, experts, static_cast<int>(blockIdx.y), own);
+  const uint32_t present = only_experts(find_chosen(chosen, rows, own), experts);
+  const int expert = expert_at(present, static_cast<int>(blockIdx.y));
   if (expert < 0) return;
   const int first = static_cast<int>(blockIdx.x) * gpu::kSkinnyRows;
   typename Stored::template Held<2, kSteps> weights;
@@ -265,10 +205,8 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, (Stored::template Held<2,
          i += gpu::kSkinnyThreads) {
       const int token = i / gpu::kSkinnyRows, c = i % gpu::kSkinnyRows;
       if (begin + token >= own.count) continue;
-      const float gate = float(bf16(sums.total(token, c)));
-      const float up = float(bf16(sums.total(token, c + gpu::kSkinnyRows)));
       activated[int64_t{own.row[begin + token]} * width + first + c] =
-          bf16(gate * decode_sigmoid(gate) * up);
+          decode_activated(sums.total(token, c), sums.total(token, c + gpu::kSkinnyRows));
     }
   }
 }
@@ -286,7 +224,8 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads,
   constexpr int kWidth = gpu::SkinnySums<kTiles>::kWidth, kDepth = kSteps * gpu::kSkinnyColumns;
   __shared__ gpu::SkinnySums<kTiles> sums;
   __shared__ ExpertRows own;
-  const int expert = find_expert(chosen, rows, experts, static_cast<int>(blockIdx.y), own);
+  const uint32_t present = only_experts(find_chosen(chosen, rows, own), experts);
+  const int expert = expert_at(present, static_cast<int>(blockIdx.y));
   const int first = static_cast<int>(blockIdx.x) * kWidth;
   typename Stored::template Held<kTiles, kSteps> weights;
   if (expert >= 0) {
@@ -339,6 +278,9 @@ void decode_choose(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w
 
 void decode_expert_up(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                       const DecodeLayer& l, const int32_t* chosen) {
+  if constexpr (gpu::kHasCudaLibraries) {
+    if (stream_expert_up(stream, p, w, rows, l, chosen)) return;
+  }
   const bool few = rows <= kDecodeNormedRows;
   const DecodeInput input = few ? DecodeInput{nullptr, w.stream, l.mlp_norm, p.sizes.eps}
                                 : DecodeInput{w.normed, nullptr, nullptr, 0};
@@ -360,6 +302,9 @@ void decode_expert_up(gpu::Stream& stream, const DecodePlan& p, const DecodeWork
 
 void decode_expert_down(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                         const DecodeLayer& l, const int32_t* chosen) {
+  if constexpr (gpu::kHasCudaLibraries) {
+    if (stream_expert_down(stream, p, w, rows, l, chosen)) return;
+  }
   const DecodeMerged merged{l.after_mlp, w.stream, p.sizes.hidden};
   visit_stored(l.down, [&]<class Stored>() {
     visit_depth(p.sizes.expert_hidden, [&]<int kSteps>() {

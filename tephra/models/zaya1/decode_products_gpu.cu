@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decode step's beginning and end, and its products of all rows with one matrix. The matrix is
 // fetched before the kernel ahead has ended: it does not depend on it.
-#include "tephra/models/zaya1/decode_gpu.h"
+#include "tephra/models/zaya1/decode_products_gpu.h"
 
 namespace tephra::zaya1 {
 namespace {
@@ -45,50 +45,6 @@ __global__ void decode_norm_rows(const float* stream, const bf16* weight, int wi
   const int64_t r = blockIdx.x;
   normer.norm(stream + r * width, 1, eps, normed + r * width, width);
 }
-
-// What becomes of a product: its column is made ready ahead, what was there before is read while
-// the product is formed.
-struct DecodeStore {
-  bf16* out;
-  int width;
-
-  struct Column {
-    bf16* out;
-    int width;
-
-    __device__ float before(int64_t) const { return 0; }
-    __device__ void write(int64_t row, float, float value) const { out[row * width] = bf16(value); }
-  };
-  __device__ Column column(int64_t c) const { return {out + c, width}; }
-};
-
-struct DecodeStoreLogits {
-  float* out;
-  int64_t width;
-
-  struct Column {
-    float* out;
-    int64_t width;
-
-    __device__ float before(int64_t) const { return 0; }
-    __device__ void write(int64_t row, float, float value) const { out[row * width] = value; }
-  };
-  __device__ Column column(int64_t c) const { return {out + c, width}; }
-};
-
-struct DecodeMergeProduct {
-  DecodeMerged merged;
-
-  struct Column {
-    DecodeMerged::Column at;
-
-    __device__ float before(int64_t row) const { return at.before(row); }
-    __device__ void write(int64_t row, float before, float value) const {
-      at.write(row, before, bf16(value));
-    }
-  };
-  __device__ Column column(int64_t c) const { return {merged.column(static_cast<int>(c))}; }
-};
 
 // Depth averaging: what was there is the layer before's.
 struct DecodeAverage {
@@ -364,17 +320,23 @@ void decode_narrow(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w
 }
 
 void decode_head(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {
-  const int64_t vocabulary = p.sizes.vocabulary;
-  const DecodeInput input{w.normed, nullptr, nullptr, 0};
-  const DecodeStoreLogits logits{w.logits, vocabulary};
-  if (rows <= gpu::kSkinnyTokens) {
-    multiply_many_rows(stream, p.head, vocabulary, p.sizes.hidden, input, rows, logits);
-  } else {
-    multiply_by_rows(stream, p.head, vocabulary, p.sizes.hidden, input, rows, logits);
-  }
+  const auto multiply = [&] {
+    if constexpr (gpu::kHasCudaLibraries) {
+      if (stream_head(stream, p, w, rows)) return;
+    }
+    const int64_t vocabulary = p.sizes.vocabulary;
+    const DecodeInput input{w.normed, nullptr, nullptr, 0};
+    const DecodeStoreLogits logits{w.logits, vocabulary};
+    if (rows <= gpu::kSkinnyTokens) {
+      multiply_many_rows(stream, p.head, vocabulary, p.sizes.hidden, input, rows, logits);
+    } else {
+      multiply_by_rows(stream, p.head, vocabulary, p.sizes.hidden, input, rows, logits);
+    }
+  };
+  multiply();
   stream.launch_early(decode_best_pieces,
                       {.blocks = kDecodeBestPieces, .blocks_y = rows, .threads = gpu::kThreads}, w,
-                      vocabulary, p.sizes.usable);
+                      p.sizes.vocabulary, p.sizes.usable);
   stream.launch_early(decode_best_row, {.blocks = rows, .threads = gpu::kThreads}, w);
 }
 

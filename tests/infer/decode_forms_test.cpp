@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decode step's products have a form for the GPU at hand and a portable one, and forms for few
+// rows and for many: all give the same bits. Skipped where there is no GPU.
+#include <gtest/gtest.h>
+
+#include "tephra/device/gpu/runtime.h"
+#include "tests/infer/step_batch.h"
+
+namespace tephra {
+namespace {
+
+using namespace step_test;  // NOLINT(google-build-using-namespace): the vocabulary of this file
+
+class DecodeFormsGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
+    poison_new_memory(true);
+  }
+  void TearDown() override {
+    gpu::use_portable_gemm(false);
+    poison_new_memory(false);
+  }
+};
+
+std::vector<int64_t> short_lengths(size_t count) {
+  std::vector<int64_t> lengths;
+  for (size_t i = 0; i < count; ++i) lengths.push_back(1 + int64_t(i) % 5);
+  return lengths;
+}
+
+// Two steps of `rows` sequences; a step records its kernels when it runs first.
+std::vector<Tensor> two_steps(Model& model, size_t rows, bool portable) {
+  gpu::use_portable_gemm(true);  // prompts are read in one way
+  StepBatch batch(model, short_lengths(rows));
+  gpu::use_portable_gemm(portable);
+  std::vector<Tensor> logits;
+  for (uint32_t i = 0; i < 2; ++i) {
+    logits.push_back(batch.by_step(step_tokens(int64_t(rows), 40 + i)));
+  }
+  return logits;
+}
+
+void expect_same_bits(Model& model, const std::string& what) {
+  std::vector<Tensor> most;
+  for (const size_t rows : {128u, 64u, 32u, 16u, 5u, 1u}) {
+    const auto got = two_steps(model, rows, false), portable = two_steps(model, rows, true);
+    if (most.empty()) most = portable;
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_TRUE(same_bits(got[i], portable[i])) << what << ": " << rows << " rows, step " << i
+                                                  << ", apart by " << farthest(got[i], portable[i]);
+      EXPECT_TRUE(same_bits(got[i], most[i].slice_rows(0, int64_t(rows))))
+          << what << ": " << rows << " rows as the first of 128, step " << i;
+    }
+  }
+}
+
+// Several depths of the products; few experts have more tokens each than stay in registers.
+std::vector<zaya1::Config> form_configs() {
+  zaya1::Config small = step_config(4), large = step_config();
+  small.hidden = 512;
+  small.expert_hidden = 256;
+  large.hidden = 2048;
+  large.expert_hidden = 2048;
+  large.num_experts = 2;
+  large.num_layers = 1;
+  large.layers.resize(1);
+  return {small, large};
+}
+
+TEST_F(DecodeFormsGpu, GiveTheSameBitsInBf16) {
+  for (const zaya1::Config& config : form_configs()) {
+    expect_same_bits(*step_model(config, kFirstGpu), format("width {}", config.hidden));
+  }
+}
+
+TEST_F(DecodeFormsGpu, GiveTheSameBitsQuantised) {
+  for (const PackedFormat packed : {PackedFormat::q8, PackedFormat::q4}) {
+    for (const zaya1::Config& config : form_configs()) {
+      const auto model = quantised_step_model(config, {packed, packed}, kFirstGpu, DType::bf16);
+      expect_same_bits(*model, format("{}, width {}", to_text(packed), config.hidden));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tephra
