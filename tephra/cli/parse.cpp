@@ -80,6 +80,7 @@ void apply(const FlagTable& table, const Given& given) {
   FlagSpec& flag = *given.flag;
   if (!flag.takes_value()) {
     require(!given.value, "{} takes no value, got '{}'", flag.name, given.value.value_or(""));
+    ++flag.times_given;
     return flag.take("");
   }
   require(given.value.has_value(), "{} needs a value", flag.name);
