@@ -26,9 +26,9 @@ PIPELINE = """inputs = ["web={raw}"]
 out = "{out}"
 [[stages]]
 kind = "filter"
-presets = ["zyda1", "gopher"]
+preset = ["zyda1", "gopher"]
 # Running text cut at any line has few paragraphs, and its lines end anywhere.
-thresholds = ["gopher.ellipsis_lines=1"]
+threshold = ["gopher.ellipsis_lines=1"]
 [[stages]]
 kind = "dedup"
 max_loss = 1.0

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A small corpus for trying the data pipeline: tools/make_corpus.py FOLDER [DOCUMENTS]. Writes FOLDER/web/*.jsonl and
+"""A small corpus for trying the data pipeline. Writes FOLDER/web/*.jsonl and
 FOLDER/books/a.jsonl with articles of made sentences, and plants what a pipeline should find: copies (exact, with
 other spacing, with a few words changed), menus and junk, a boilerplate line, and a question of a benchmark
 (FOLDER/quiz.jsonl). The same for the same arguments."""
+import argparse
 import json
 import pathlib
 import random
-import sys
 
 SUBJECTS = ["The river", "A careful engineer", "The old library", "Our neighbour", "The small engine", "The council",
             "A young botanist", "The northern road", "Every second winter", "The harbour"]
@@ -52,8 +52,13 @@ def edited(rng, text):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=pathlib.Path, help="to write, such as corpus")
+    parser.add_argument("documents", type=int, nargs="?", default=2000, help="of web; books: a quarter [2000]")
+    options = parser.parse_args()
+    folder, count = options.folder, options.documents
+    if count < 4:
+        parser.error(f"documents: expected at least 4, got {count}")
     rng = random.Random(1)
     books = [article(rng) for _ in range(count // 4)]
     web = []

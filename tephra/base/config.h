@@ -31,7 +31,8 @@ struct ConfigLimits {
   std::optional<double> above;  // more than
   std::optional<double> max;    // at most
   std::vector<std::string> choices;
-  bool required = false;  // the key must be given; its default is not used
+  bool required = false;   // the key must be given; its default is not used
+  std::string value_name;  // of a flag with the same meaning, in its help: "DIR"
 };
 
 // One key, for documentation.

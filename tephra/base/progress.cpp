@@ -67,7 +67,10 @@ std::string progress_line(const ProgressState& s) {
 }
 
 std::string progress_bar(const ProgressState& s, int width) {
-  const std::string text = progress_line(s);
+  std::string text = progress_line(s);
+  if (s.total > 0 && static_cast<int>(text.size()) >= width) {  // how long it takes matters most
+    text = format("{}: {} %, {}{}", s.what, percent(s), rate_text(s), left_text(s));
+  }
   constexpr int kSmallest = 10, kLargest = 30;
   const int room = width - 1 - static_cast<int>(text.size()) - 3;  // brackets and a space
   if (s.total <= 0 || room < kSmallest) return clipped(text, static_cast<size_t>(width - 1));

@@ -153,7 +153,7 @@ double run_whole(const Path& folder, const Path& input) {
   PipelineStage filter, dedup;
   filter.kind = "filter";
   dedup.kind = "dedup";
-  dedup.max_loss = 1;
+  dedup.dedup.max_loss = 1;
   config.stages = {filter, dedup};
   std::filesystem::remove_all(config.out);
   return seconds_of([&] { run_pipeline(config, false); });

@@ -5,6 +5,7 @@
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/data_options.h"
+#include "tephra/cli/flag_fields.h"
 #include "tephra/cli/output.h"
 #include "tephra/data/classify/classify_corpus.h"
 #include "tephra/data/classify/fasttext_train.h"
@@ -17,35 +18,25 @@ namespace {
 
 struct Options {
   CorpusOptions corpus;
-  std::string model;
-  ClassifyOptions classify;
+  ClassifySettings classify;
 };
 
 void describe(Flags& flags, Options& o) {
   describe_corpus(flags, o.corpus);
   describe_output_format(flags, o.corpus);
-  flags.add("--model FILE", o.model, "a classifier as fastText's .bin").required();
-  flags.add("--name", o.classify.name, "fields NAME and NAME_score are added");
-  flags.add("--keep LABEL", o.classify.keep, "drop documents of other labels; may be repeated");
-  flags.add("--least", o.classify.least, "probability below which a document is dropped")
-      .range(0, 1);
-  flags
-      .add("--sample-bytes", o.classify.sample_bytes,
-           "looked at, in stretches from beginning to end; the whole text where they leave doubt, "
-           "or with 0")
-      .range(0, 1e12);
+  FlagFields fields(flags);
+  o.classify.fields(fields);
   flags.example(
       "tephra data classify unique --out good --model quality.bin --keep good --least 0.5");
   flags.example(
-      "tephra data classify crawl --out english --model lid.176.bin --name lang --keep en");
+      "tephra data classify crawl --out english --model lid.176.bin --field lang --keep en");
 }
 
 int run(const Options& o) {
   const std::vector<CorpusFile> files = corpus_files(o.corpus.inputs);
-  const FastTextModel model = FastTextModel::load(o.model);
+  const FastTextModel model = FastTextModel::load(o.classify.model);
+  const ClassifyOptions options = o.classify.options(corpus_context(o.corpus));
   const StageSettings stage = stage_settings(o.corpus);
-  ClassifyOptions options = o.classify;
-  options.text_field = o.corpus.text_field;
   const StageRun run = classify_corpus(files, model, options, stage);
   tell_troubles(run, o.corpus);
   if (told_as_json(run, o.corpus)) return 0;

@@ -4,6 +4,7 @@
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/data_options.h"
+#include "tephra/cli/flag_fields.h"
 #include "tephra/cli/output.h"
 #include "tephra/data/decontaminate/decontaminate_corpus.h"
 
@@ -12,31 +13,23 @@ namespace {
 
 struct Options {
   CorpusOptions corpus;
-  std::vector<std::string> tasks;
-  int64_t words = 13;
-  int64_t least = 8;
+  DecontaminateSettings decontaminate;
 };
 
 void describe(Flags& flags, Options& o) {
   describe_corpus(flags, o.corpus);
   describe_output_format(flags, o.corpus);
-  flags
-      .add("--task PATH", o.tasks,
-           "a benchmark as [NAME=]PATH: .jsonl (all its strings) or .txt (each line); may be "
-           "repeated")
-      .required();
-  flags.add("--words", o.words, "in a row that make a match").range(1, 1000);
-  flags.add("--least", o.least, "words of a shorter string that is matched as a whole")
-      .range(1, 1000);
+  FlagFields fields(flags);
+  o.decontaminate.fields(fields);
   flags.example("tephra data decontaminate unique --out clean --task gsm8k=gsm8k_test.jsonl");
 }
 
 int run(const Options& o) {
   const std::vector<CorpusFile> files = corpus_files(o.corpus.inputs);
-  const TaskIndex index(o.tasks, o.words, std::min(o.least, o.words));
+  const TaskIndex index = o.decontaminate.index();
   if (index.skipped() > 0) {
     log_info("{} strings of the tasks have fewer than {} words and are not looked for",
-             human_count(index.skipped()), o.least);
+             human_count(index.skipped()), o.decontaminate.least);
   }
   const StageSettings stage = stage_settings(o.corpus);
   const StageRun run = decontaminate_corpus(files, index, o.corpus.text_field, stage);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // tephra data filter: drops documents by rules on what is measured of their text.
 #include "tephra/base/clock.h"
-#include "tephra/base/error.h"
+#include "tephra/base/json.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/data_options.h"
+#include "tephra/cli/flag_fields.h"
 #include "tephra/cli/output.h"
 #include "tephra/data/filter/filter_corpus.h"
 
@@ -13,51 +14,59 @@ namespace {
 
 struct Options {
   CorpusOptions corpus;
-  std::string presets = "zyda1";
-  std::string mode = "fixed";
-  std::optional<std::string> word_lists;
-  std::vector<std::string> thresholds;
-  bool no_values = false;
-  bool keep_dropped = false;
+  FilterSettings filter;
+  bool list_rules = false;
 };
 
 void describe(Flags& flags, Options& o) {
   describe_corpus(flags, o.corpus);
   describe_output_format(flags, o.corpus);
-  flags.add("--preset NAMES", o.presets, "zyda1, gopher, c4, fineweb, or several: c4,gopher");
+  FlagFields fields(flags);
+  o.filter.fields(fields);
   flags
-      .add("--mode", o.mode,
-           "compat: as the originals compute, quirks included; fixed: as they were meant")
-      .choices({"compat", "fixed"});
-  flags.add("--word-lists DIR", o.word_lists,
-            "of zyda1: profanity.json, sexual.json, zh_pornsignals.json, cursed_substrings.json");
-  flags.add("--threshold RULE=NUMBER", o.thresholds,
-            "another limit, such as zyda1.length_min=200; may be repeated");
-  flags.add("--no-values", o.no_values, "do not write the values of every document");
-  flags.add("--keep-dropped", o.keep_dropped, "also write what is dropped, with the rules");
+      .add("--list-rules", o.list_rules,
+           "only say what the rules of all presets measure, and their limits")
+      .alone();
   flags.example("tephra data filter web=crawl books=books.jsonl.zst --out filtered");
   flags.example(
       "tephra data filter crawl --out filtered --preset c4,gopher,fineweb --on-error skip");
   flags.example("tephra data filter crawl --out filtered --output-format parquet");
+  flags.example("tephra data filter --list-rules");
   flags.example("tephra data filter crawl --out filtered --threshold zyda1.length_min=200");
 }
 
-FilterOptions filter_options(const Options& o) {
-  FilterOptions options;
-  options.choice.presets.clear();
-  for (const std::string_view name : split(o.presets, ',')) {
-    options.choice.presets.emplace_back(trim(name));
+// Before a run: what there is to choose from.
+int list_rules(const Options& o) {
+  FilterChoice choice;
+  choice.presets = filter_preset_names();
+  choice.mode = o.filter.mode == "compat" ? FilterMode::compat : FilterMode::fixed;
+  choice.thresholds = o.filter.threshold;
+  using enum Table::Align;
+  Table table({left, left, left});
+  table.add({"rule", "drops", "what is measured"});
+  Json rows = Json::Array{};
+  for (const FilterPreset& preset : make_filters(choice)) {
+    for (const FilterRule& rule : preset.rules) {
+      const char* side = rule.side == FilterRule::Side::above ? "above" : "below";
+      const std::string measures =
+          value_meaning(rule.value) + (rule.per_length ? ", for each character" : "");
+      table.add({rule.name, format("{} {}", side, rule.limit), measures});
+      Json row;
+      row["rule"] = rule.name;
+      row["drops"] = side;
+      row["limit"] = rule.limit;
+      row["measures"] = measures;
+      rows.push_back(std::move(row));
+    }
   }
-  options.choice.mode = o.mode == "compat" ? FilterMode::compat : FilterMode::fixed;
-  if (o.word_lists) {
-    require_folder(*o.word_lists, "a folder of word lists");
-    options.choice.word_lists = *o.word_lists;
+  if (o.corpus.json) {
+    Json json;
+    json["rules"] = std::move(rows);
+    print_json(json);
+  } else {
+    table.print();
   }
-  options.choice.thresholds = o.thresholds;
-  options.text_field = o.corpus.text_field;
-  options.keep_values = !o.no_values;
-  options.keep_dropped = o.keep_dropped;
-  return options;
+  return 0;
 }
 
 void print_rules(const Tally& tally) {
@@ -74,7 +83,8 @@ void print_rules(const Tally& tally) {
 }
 
 int run(const Options& o) {
-  const FilterOptions options = filter_options(o);
+  if (o.list_rules) return list_rules(o);
+  const FilterOptions options = o.filter.options(corpus_context(o.corpus));
   make_filters(options.choice);  // names that do not exist, before anything is touched
   const std::vector<CorpusFile> files = corpus_files(o.corpus.inputs);
   const StageSettings stage = stage_settings(o.corpus);

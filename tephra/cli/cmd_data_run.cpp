@@ -14,16 +14,21 @@ struct Options {
   std::string config;
   std::vector<std::string> overrides;
   bool overwrite = false;
+  bool reference = false;
   bool json = false;
 };
 
 void describe(Flags& flags, Options& o) {
-  flags.add("CONFIG", o.config, "TOML file with inputs, stages and tokens").required();
+  flags.add("CONFIG", o.config, "a TOML file; docs/data-config.md lists its keys").required();
   flags.add("--set KEY=VALUE", o.overrides, "another value of a key; may be repeated");
   flags.add("--overwrite", o.overwrite, "make stages anew whose settings changed");
+  flags.add("--config-reference", o.reference, "only print every key of the file, as Markdown")
+      .alone();
   flags.add("--json", o.json, "one JSON document on stdout");
-  flags.example("tephra data run pipeline.toml");
-  flags.example("tephra data run pipeline.toml --set out=other --set on_error=skip");
+  flags.example("tephra data run configs/data/example.toml");
+  flags.example("tephra data run --config-reference");
+  flags.example(
+      "tephra data run pipeline.toml --set out=other --set stages.0.mode=compat --overwrite");
 }
 
 int64_t count(const Json& counts, const char* name) {
@@ -32,10 +37,15 @@ int64_t count(const Json& counts, const char* name) {
 }
 
 int run(const Options& o) {
+  if (o.reference) {
+    std::fputs(pipeline_reference().c_str(), stdout);
+    return 0;
+  }
   PipelineConfig config;
   ConfigFile::read(o.config, o.overrides).load(config);
   install_signal_handlers();
   const PipelineResult result = run_pipeline(config, o.overwrite);
+  if (!result.first) return 0;
   if (o.json) {
     Json json, stages = Json::Object{};
     for (const auto& [name, counts] : result.stages) stages.object().emplace_back(name, counts);

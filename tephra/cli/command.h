@@ -23,6 +23,8 @@ class Flag {
   // Any other value is a usage error that lists these.
   Flag& choices(const std::vector<std::string>& values);
   Flag& range(double low, double high);
+  // Given, it is all that the command does: nothing else is required.
+  Flag& alone();
 
  private:
   FlagSpec* spec_;

@@ -46,13 +46,8 @@ StageSettings stage_settings(const CorpusOptions& o) {
   stage.out = o.out;
   stage.on_error = o.on_error == "skip" ? OnError::skip : OnError::stop;
   stage.shard = parse_shard(o.shard);
-  const std::optional<int64_t> bytes = parse_bytes(o.max_document);
-  require(bytes && *bytes > 0, "--max-document: expected a size such as 64MB, got '{}'",
-          o.max_document);
-  stage.max_line_bytes = *bytes;
-  const std::optional<int64_t> memory = parse_bytes(o.memory);
-  require(memory && *memory > 0, "--memory: expected a size such as 4GiB, got '{}'", o.memory);
-  stage.memory_bytes = *memory;
+  stage.max_line_bytes = size_setting(o.max_document, "--max-document");
+  stage.memory_bytes = size_setting(o.memory, "--memory");
   stage.samples = o.samples;
   stage.level = static_cast<int>(o.level);
   stage.format = o.format == "parquet" ? DocumentFormat::parquet : DocumentFormat::jsonl;
@@ -61,9 +56,13 @@ StageSettings stage_settings(const CorpusOptions& o) {
   check_apart(o.inputs, o.out);
   lock_output(o.out, stage.shard);
   prepare_output(o.out, o.overwrite);
-  begin_rank(o.out, stage.shard);
   install_signal_handlers();
+  join_ranks(stage);
   return stage;
+}
+
+CorpusContext corpus_context(const CorpusOptions& o) {
+  return {o.text_field, size_setting(o.memory, "--memory")};
 }
 
 void tell_troubles(const StageRun& run, const CorpusOptions& o) {
@@ -74,14 +73,18 @@ void tell_troubles(const StageRun& run, const CorpusOptions& o) {
   }
   if (!run.tally.errors().empty()) log_warning("the first: {}", run.tally.errors().front());
   if (!run.complete && parse_shard(o.shard).ranks) return;  // the first rank goes on
-  if (!run.complete) {
+  if (!run.awaited.empty()) {
+    log_info("{}: shard {} has done its {}; when all shards have, run each of them once more",
+             o.out, o.shard, run.awaited);
+  } else if (!run.complete) {
     log_info("{}: shard {} is done; when all are, the same command without --shard joins them",
              o.out, o.shard);
   }
 }
 
 bool told_as_json(const StageRun& run, const CorpusOptions& o, std::optional<double> seconds) {
-  if (!o.json) return false;
+  if (const Shard shard = parse_shard(o.shard); shard.ranks && shard.index > 0) return true;
+  if (!o.json) return !run.awaited.empty();
   Json json = run.tally.to_json();
   json["out"] = o.out;
   json["complete"] = run.complete;

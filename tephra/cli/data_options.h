@@ -8,6 +8,7 @@
 
 #include "tephra/cli/command.h"
 #include "tephra/data/corpus/stage.h"
+#include "tephra/data/pipeline/stage_options.h"
 
 namespace tephra {
 
@@ -32,10 +33,13 @@ void describe_output_format(Flags& flags, CorpusOptions& o);  // of stages that 
 // Checks the flags and the output folder, and installs the signal handlers.
 StageSettings stage_settings(const CorpusOptions& o);
 
+CorpusContext corpus_context(const CorpusOptions& o);
+
 // Warnings about what was left out; for a shard, what to do next.
 void tell_troubles(const StageRun& run, const CorpusOptions& o);
 
-// With --json: prints what the stage counted, and is true.
+// With --json: prints what the stage counted, and is true. Also when there is nothing to tell: of
+// ranks but the first one, which tells of all, and of shards that wait for others.
 bool told_as_json(const StageRun& run, const CorpusOptions& o,
                   std::optional<double> seconds = std::nullopt);
 

@@ -16,6 +16,7 @@ struct FlagSpec {
   std::string shown_default;
   bool list = false;
   bool required = false;
+  bool alone = false;  // with it nothing is required
   // Each is called with every value given; a value that does not fit is a Fault::usage.
   std::vector<std::function<void(const std::string& value)>> checks;
   std::function<void(const std::string& value)> take;

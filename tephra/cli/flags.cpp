@@ -106,6 +106,11 @@ Flag& Flag::required() {
   return *this;
 }
 
+Flag& Flag::alone() {
+  spec_->alone = true;
+  return *this;
+}
+
 Flag& Flag::choices(const std::vector<std::string>& values) {
   std::string list;
   for (const std::string& value : values) list += (list.empty() ? "" : ", ") + value;

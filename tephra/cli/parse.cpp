@@ -80,6 +80,7 @@ void apply(const FlagTable& table, const Given& given) {
   FlagSpec& flag = *given.flag;
   if (!flag.takes_value()) {
     require(!given.value, "{} takes no value, got '{}'", flag.name, given.value.value_or(""));
+    ++flag.times_given;
     return flag.take("");
   }
   require(given.value.has_value(), "{} needs a value", flag.name);
@@ -158,8 +159,11 @@ Parsed parse_command(const Command& command, const std::vector<std::string>& wor
     return {{}, help_text(command, table)};
   }
   for (const Given& g : given) apply(table, g);
+  const bool alone = std::any_of(table.flags.begin(), table.flags.end(), [](const FlagSpec& flag) {
+    return flag.alone && flag.times_given > 0;
+  });
   for (const FlagSpec& flag : table.flags) {
-    require(!flag.required || flag.times_given > 0, "{} is required", flag.name);
+    require(alone || !flag.required || flag.times_given > 0, "{} is required", flag.name);
   }
   return {[run, threads = common.threads, quiet = common.quiet] {
             if (threads) set_num_threads(static_cast<int>(*threads));

@@ -32,11 +32,9 @@ class RecordEncoder {
  public:
   RecordEncoder(const Tokenizer& tokenizer, const TokenizeOptions& options)
       : options_(options), encoders_(tokenizer) {
+    check_tokenize(tokenizer, options);
     if (options.append_eos) eos_ = end_token(tokenizer);
-    if (options.prepend_bos) {
-      require(tokenizer.bos().has_value(), "the tokenizer names no token that begins a text");
-      bos_ = *tokenizer.bos();
-    }
+    if (options.prepend_bos) bos_ = *tokenizer.bos();
   }
 
   std::vector<Encoded> encode(const std::vector<TextRecord>& records) {
@@ -102,6 +100,13 @@ int64_t total_bytes(std::span<const Path> files) {
 }
 
 }  // namespace
+
+void check_tokenize(const Tokenizer& tokenizer, const TokenizeOptions& options) {
+  if (options.append_eos) end_token(tokenizer);
+  if (!options.prepend_bos || tokenizer.bos()) return;
+  throw Error(Fault::usage, "the tokenizer names no token that begins a text",
+              "give \"bos_token\" in tokenizer_config.json beside tokenizer.json");
+}
 
 TokenizeReport tokenize_files(std::span<const Path> files, const Tokenizer& tokenizer,
                               const Path& out_prefix, const TokenizeOptions& options) {

@@ -37,6 +37,9 @@ struct TokenizeReport {
 // files (formats/document_reader.h) below them by path. Another kind of file is Fault::usage.
 std::vector<Path> text_files(std::span<const std::string> inputs);
 
+// Fault::usage when the tokenizer has no token that the options ask for.
+void check_tokenize(const Tokenizer& tokenizer, const TokenizeOptions& options);
+
 TokenizeReport tokenize_files(std::span<const Path> files, const Tokenizer& tokenizer,
                               const Path& out_prefix, const TokenizeOptions& options);
 

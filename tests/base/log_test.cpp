@@ -131,6 +131,8 @@ TEST(Progress, TextsSayHowFarHowFastAndHowLong) {
   for (const int width : {20, 40, 60, 80, 200}) {
     EXPECT_LT(progress_bar({"reading", "docs", 5, 10, 1}, width).size(), size_t(width));
   }
+  EXPECT_EQ(progress_bar({"signatures", "B", 45 << 20, 72 << 20, 10}, 45),
+            "signatures: 62 %, 4.5 MiB/s, 6.0 s left");
   EXPECT_EQ(progress_summary({"reading", "docs", 3000, 3000, 6}),
             "reading: 3,000 docs in 6.0 s, 500 docs/s");
   EXPECT_EQ(human_seconds(59.94), "59.9 s");

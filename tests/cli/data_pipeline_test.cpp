@@ -13,6 +13,7 @@
 #include "tephra/base/files.h"
 #include "tephra/base/json.h"
 #include "tephra/base/text.h"
+#include "tephra/data/pipeline/pipeline.h"
 #include "tests/support/program.h"
 #include "tests/support/scratch.h"
 
@@ -92,7 +93,7 @@ TEST(DataPipeline, ExampleFindsWhatWasPlantedAndEndsInTokens) {
       tephra_data({"run", TEPHRA_SOURCE_DIR "/configs/data/example.toml", "--set",
                    "inputs=[\"web=" + corpus + "/web\", \"books=" + corpus + "/books\"]", "--set",
                    "out=\"" + (scratch / "out").string() + "\"", "--set",
-                   "stages.3.tasks=[\"quiz=" + corpus + "/quiz.jsonl\"]", "--set",
+                   "stages.3.task=[\"quiz=" + corpus + "/quiz.jsonl\"]", "--set",
                    "tokens.tokenizer=\"" TEPHRA_GOLDEN_DIR "/tokenizer-byte-level\"", "--set",
                    "tokens.append_eos=false", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
@@ -152,7 +153,7 @@ TEST(DataPipelineSlow, IsTheSameAfterThirtyKills) {
     write_file(toml,
                "inputs = ['web=" + web + "']\nout = '" + (scratch / out).string() +
                    "'\n[[stages]]\nkind = 'filter'\n[[stages]]\nkind = 'filter'\nname = "
-                   "'again'\npresets = ['gopher']\n[[stages]]\nkind = 'dedup'\nmax_loss = 1.0\n");
+                   "'again'\npreset = ['gopher']\n[[stages]]\nkind = 'dedup'\nmax_loss = 1.0\n");
     return std::vector<std::string>{"data", "run", toml, "--quiet"};
   };
   const Program program{.path = TEPHRA_BINARY};
@@ -280,6 +281,31 @@ TEST(DataPipeline, RemovesRepeatsAndComparesWithAnIndex) {
   EXPECT_NE(none.err.find("holds no dedup index"), std::string::npos) << none.err;
 }
 
+// The same command as each of so many ranks, at the same time.
+std::vector<Ran> run_ranks(size_t count, const std::vector<std::string>& arguments) {
+  std::vector<Ran> ran(count);
+  std::vector<std::thread> ranks;
+  for (size_t rank = 0; rank < count; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const Program program{.path = TEPHRA_BINARY,
+                            .environment = {"SLURM_PROCID=" + std::to_string(rank),
+                                            "SLURM_STEP_NUM_TASKS=" + std::to_string(count)}};
+      ran[rank] = program(arguments);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  return ran;
+}
+
+// The first rank tells of all.
+void expect_one_report(const std::vector<Ran>& ran, const std::string& said) {
+  EXPECT_EQ(ran[0].out, said);
+  for (size_t rank = 0; rank < ran.size(); ++rank) {
+    EXPECT_EQ(ran[rank].code, 0) << rank << ": " << ran[rank].err;
+    EXPECT_TRUE(rank == 0 || ran[rank].out.empty()) << rank << ": " << ran[rank].out;
+  }
+}
+
 TEST(DataPipeline, RanksGiveTheBytesOfOneProcess) {
   const Scratch scratch;
   make_corpus(scratch, 600);
@@ -292,21 +318,9 @@ TEST(DataPipeline, RanksGiveTheBytesOfOneProcess) {
                                     "parquet"};
   };
   ASSERT_EQ(Program{.path = TEPHRA_BINARY}(arguments("one")).code, 0);
-  std::vector<std::thread> ranks;
-  std::array<int, 4> codes{};
-  std::array<std::string, 4> said;
-  for (size_t rank = 0; rank < codes.size(); ++rank) {
-    ranks.emplace_back([&, rank] {
-      const Program program{
-          .path = TEPHRA_BINARY,
-          .environment = {"SLURM_PROCID=" + std::to_string(rank), "SLURM_NTASKS=4"}};
-      const Ran ran = program(arguments("four"));
-      codes[rank] = ran.code;
-      said[rank] = ran.err;
-    });
-  }
-  for (std::thread& rank : ranks) rank.join();
-  EXPECT_EQ(codes, (std::array<int, 4>{})) << said[0] << said[1] << said[2] << said[3];
+  const std::vector<Ran> ran = run_ranks(4, arguments("four"));
+  expect_one_report(ran, ran[0].out);
+  EXPECT_NE(ran[0].out.find("documents kept"), std::string::npos) << ran[0].out;
   EXPECT_TRUE(bytes_below(scratch / "four") == bytes_below(scratch / "one"));
 }
 
@@ -314,7 +328,7 @@ TEST(DataPipeline, RanksRunAPipelineToTheBytesOfOneProcess) {
   const Scratch scratch;
   make_corpus(scratch, 400);
   const std::string corpus = (scratch / "corpus").string();
-  const auto arguments = [&](const std::string& out) {
+  const auto arguments = [&](const std::string& out, const char* unit) {
     return std::vector<std::string>{
         "data",
         "run",
@@ -324,35 +338,158 @@ TEST(DataPipeline, RanksRunAPipelineToTheBytesOfOneProcess) {
         "--set",
         "out=\"" + (scratch / out).string() + "\"",
         "--set",
-        "stages.3.tasks=[\"quiz=" + corpus + "/quiz.jsonl\"]",
+        "stages.3.task=[\"quiz=" + corpus + "/quiz.jsonl\"]",
         "--set",
-        "keep_stages=true",
+        std::string("stages.2.unit=") + unit,
+        "--overwrite",
         "--quiet"};
   };
-  ASSERT_EQ(Program{.path = TEPHRA_BINARY}(arguments("one")).code, 0);
-  std::vector<std::thread> ranks;
-  std::array<int, 3> codes{};
-  std::array<std::string, 3> said;
-  for (size_t rank = 0; rank < codes.size(); ++rank) {
-    ranks.emplace_back([&, rank] {
-      const Program program{
-          .path = TEPHRA_BINARY,
-          .environment = {"SLURM_PROCID=" + std::to_string(rank), "SLURM_NTASKS=3"}};
-      const Ran ran = program(arguments("three"));
-      codes[rank] = ran.code;
-      said[rank] = ran.err;
-    });
+  // The second time, stages are done again because later ones want their documents.
+  for (const char* unit : {"paragraph", "line"}) {
+    const Ran one = Program{.path = TEPHRA_BINARY}(arguments("one", unit));
+    ASSERT_EQ(one.code, 0) << one.err;
+    expect_one_report(run_ranks(3, arguments("three", unit)), one.out);
+    EXPECT_TRUE(bytes_below(scratch / "three") == bytes_below(scratch / "one")) << unit;
   }
-  for (std::thread& rank : ranks) rank.join();
-  EXPECT_EQ(codes, (std::array<int, 3>{})) << said[0] << said[1] << said[2];
-  for (const char* stage : {"filter", "dedup", "lines", "decontaminate"}) {
-    for (const auto& folder : fs::directory_iterator(scratch / "one" / stage)) {
-      if (!folder.is_directory()) continue;
-      EXPECT_TRUE(bytes_below(folder.path()) ==
-                  bytes_below(scratch / "three" / stage / folder.path().filename()))
-          << folder.path();
+  EXPECT_FALSE(fs::exists(scratch / "three" / "filter" / "documents"));
+}
+
+TEST(DataPipeline, RanksEndWhenOneFailsAndGoOnLater) {
+  const Scratch scratch;
+  fs::create_directory(scratch / "web");
+  const std::string good = "{\"text\":\"" + std::string(200, 'a') + "\"}\n";
+  write_file(scratch / "web" / "a.jsonl", good);
+  write_file(scratch / "web" / "b.jsonl", "broken\n");
+  const std::vector<std::string> filter = {"data",
+                                           "filter",
+                                           (scratch / "web").string(),
+                                           "--out",
+                                           (scratch / "out").string(),
+                                           "--threshold",
+                                           "zyda1.mean_word_length_max=1000"};
+  const std::vector<Ran> failed = run_ranks(2, filter);
+  EXPECT_EQ(failed[0].code, 5) << failed[0].err;
+  EXPECT_NE(failed[0].err.find("rank 1 of 2 ended with an error"), std::string::npos)
+      << failed[0].err;
+  EXPECT_EQ(failed[1].code, 3) << failed[1].err;
+  write_file(scratch / "web" / "b.jsonl", good);
+  for (const Ran& ran : run_ranks(2, filter)) EXPECT_EQ(ran.code, 0) << ran.err;
+  for (const auto& entry : fs::directory_iterator(scratch / "out")) {
+    EXPECT_NE(entry.path().filename().string()[0], '.') << entry.path();
+  }
+}
+
+// A batch script of Slurm is one process, though it knows of four tasks.
+TEST(DataPipeline, ABatchScriptRunsAlone) {
+  const Scratch scratch;
+  write_file(scratch / "a.jsonl", "{\"text\":\"x\"}\n");
+  const Program program{.path = TEPHRA_BINARY,
+                        .environment = {"SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_JOB_ID=7"}};
+  const Ran ran = program(
+      {"data", "filter", (scratch / "a.jsonl").string(), "--out", (scratch / "out").string()});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(fs::exists(scratch / "out" / "report.json"));
+}
+
+// As docs/data-pipeline.md says: all shards, then the command without one; dedup's more than once.
+TEST(DataPipeline, ShardsAreJoinedByTheCommandWithoutOne) {
+  const Scratch scratch;
+  make_corpus(scratch, 200);
+  const std::string corpus = (scratch / "corpus").string();
+  const auto run = [&](const std::string& command, const std::string& out,
+                       const std::string& shard) {
+    std::vector<std::string> words = {command, corpus + "/web", corpus + "/books", "--out",
+                                      (scratch / out).string()};
+    if (!shard.empty()) words.insert(words.end(), {"--shard", shard});
+    const Ran ran = tephra_data(words);
+    EXPECT_EQ(ran.code, 0) << command << " " << shard << ": " << ran.err;
+    return ran;
+  };
+  run("filter", "one", "");
+  run("dedup", "one-dedup", "");
+  for (const char* shard : {"0/3", "1/3", "2/3"}) run("filter", "filtered", shard);
+  run("filter", "filtered", "");
+  EXPECT_TRUE(bytes_below(scratch / "filtered") == bytes_below(scratch / "one"));
+  const Ran first = run("dedup", "unique", "0/2");
+  EXPECT_NE(first.err.find("run each of them once more"), std::string::npos) << first.err;
+  EXPECT_EQ(first.out, "") << "there is no result yet";
+  for (const char* shard : {"1/2", "0/2", "1/2", "0/2", "1/2"}) run("dedup", "unique", shard);
+  run("dedup", "unique", "");
+  EXPECT_TRUE(bytes_below(scratch / "unique") == bytes_below(scratch / "one-dedup"));
+}
+
+// What a command's help lists under Flags.
+std::vector<std::string> flags_of(const std::string& command) {
+  const std::string help = tephra_data({command, "--help"}).out;
+  std::vector<std::string> flags;
+  for (const std::string_view line : split(help, '\n')) {
+    if (!line.starts_with("  --")) continue;
+    flags.emplace_back(trim(line).substr(0, trim(line).find(' ')));
+  }
+  std::sort(flags.begin(), flags.end());
+  return flags;
+}
+
+TEST(DataPipeline, KeysOfAStageAreTheFlagsOfItsCommand) {
+  const std::vector<std::string> of_the_file = {
+      "--out",     "--text-field", "--on-error", "--max-document", "--memory",
+      "--samples", "--level",      "--shard",    "--json",         "--overwrite",
+      "--threads", "--quiet",      "--help",     "--list-rules"};
+  for (const std::string& kind : pipeline_kinds()) {
+    PipelineStage stage;
+    stage.kind = kind;
+    std::vector<std::string> keys = of_the_file;
+    if (kind != "filter") keys.pop_back();
+    for (const ConfigEntry& entry : describe_config(stage)) {
+      if (entry.key == "kind" || entry.key == "name") continue;
+      std::string flag = "--" + entry.key;
+      std::replace(flag.begin(), flag.end(), '_', '-');
+      keys.push_back(flag);
     }
+    std::sort(keys.begin(), keys.end());
+    EXPECT_EQ(flags_of(kind), keys) << kind;
   }
+}
+
+TEST(DataPipeline, ListsRulesWithoutACorpus) {
+  const Ran ran = tephra_data({"filter", "--list-rules"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  for (const char* text : {"zyda1.length_min", "below 100", "gopher.duplicate_10grams", "above 0.1",
+                           "c4.sentences", "fineweb.short_lines", "of at most 30 characters"}) {
+    EXPECT_NE(ran.out.find(text), std::string::npos) << text << "\n" << ran.out;
+  }
+  const Ran json = tephra_data({"filter", "--list-rules", "--json", "--threshold", "c4.braces=7"});
+  EXPECT_NE(json.out.find("\"limit\": 7"), std::string::npos) << json.out;
+  const Ran unknown = tephra_data({"filter", "x", "--out", "y", "--threshold", "foo=1"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.err.find("tephra data filter --list-rules"), std::string::npos) << unknown.err;
+  EXPECT_EQ(tephra_data({"filter"}).code, 2) << "else the inputs are required";
+}
+
+TEST(DataPipeline, WarnsOnceOfEachWordList) {
+  const Scratch scratch;
+  write_file(scratch / "a.jsonl", "{\"text\":\"x\"}\n");
+  const std::string in = (scratch / "a.jsonl").string();
+  const Ran ran = tephra_data(
+      {"filter", in, "--out", (scratch / "out").string(), "--word-lists", scratch.path().string()});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const size_t first = ran.err.find("profanity.json: does not exist");
+  ASSERT_NE(first, std::string::npos) << ran.err;
+  EXPECT_EQ(ran.err.find("profanity.json", first + 1), std::string::npos) << ran.err;
+}
+
+TEST(DataPipeline, SaysWhichStageItDoes) {
+  const Scratch scratch;
+  write_file(scratch / "a.jsonl", "{\"text\":\"x\"}\n");
+  write_file(scratch / "p.toml", "inputs = ['" + (scratch / "a.jsonl").string() + "']\nout = '" +
+                                     (scratch / "out").string() +
+                                     "'\n[[stages]]\nkind = 'filter'\n[[stages]]\nkind = 'dedup'\n"
+                                     "name = 'lines'\nunit = 'line'\n");
+  const Ran ran = tephra_data({"run", (scratch / "p.toml").string()});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_NE(ran.err.find("stage 1 of 2, filter"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("stage 2 of 2, lines (dedup)"), std::string::npos) << ran.err;
 }
 
 TEST(DataPipeline, RefusesWhatItCannotDo) {

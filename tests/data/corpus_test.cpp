@@ -472,11 +472,25 @@ TEST(Stage, ShardsJoinToTheSameBytes) {
   StageSettings settings = shout_settings(corpus.scratch / "shards");
   for (const int64_t index : {2, 0, 1}) {
     settings.shard = {index, 3};
-    EXPECT_EQ(run_stage(corpus.files, settings, shout).complete, index == 1);
+    const StageRun run = run_stage(corpus.files, settings, shout);
+    EXPECT_FALSE(run.complete) << "the command without --shard joins them";
+    EXPECT_EQ(run.awaited, "");
   }
   const StageRun joined = corpus.run("shards", [](const CorpusPiece&, PieceResult&) { FAIL(); });
   EXPECT_EQ(joined.tally.to_json().dump(), whole.tally.to_json().dump());
   EXPECT_TRUE(snapshot(corpus.scratch / "shards") == snapshot(corpus.scratch / "whole"));
+}
+
+TEST(Stage, ShardsGoOnWhenAllHaveDoneAnInnerStage) {
+  MadeCorpus corpus;
+  StageSettings settings = shout_settings(corpus.scratch / "shards");
+  settings.inner = true;
+  for (const int64_t index : {2, 0, 1}) {
+    settings.shard = {index, 3};
+    const StageRun run = run_stage(corpus.files, settings, shout);
+    EXPECT_EQ(run.complete, index == 1);
+    EXPECT_EQ(run.awaited, index == 1 ? "" : settings.what);
+  }
 }
 
 TEST(Stage, RefusesToGoOnWithOtherSettings) {

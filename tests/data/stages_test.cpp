@@ -290,9 +290,9 @@ TEST(Pipeline, RunsStagesAndGoesOnWhereItWas) {
   std::filesystem::remove_all(corpus.scratch / "web");  // nothing is read again
   corpus.add("web", document("x"));
   EXPECT_EQ(run_pipeline(config, false).stages[1].second.find("kept")->integer(), 2);
-  config.stages[0].thresholds = {"zyda1.length_min=1"};
+  config.stages[0].filter.threshold = {"zyda1.length_min=1"};
   EXPECT_EQ(error_of([&] { run_pipeline(config, false); }).fault(), Fault::usage);
-  config.stages[0].mode = "compat";
+  config.stages[0].filter.mode = "compat";
   EXPECT_EQ(run_pipeline(config, true).stages[0].second.find("documents")->integer(), 1);
 }
 
@@ -353,7 +353,7 @@ TEST(Pipeline, LeavesTheSameInOnePassAsStageByStage) {
     const std::string toml =
         "inputs = ['" + corpus.inputs[0] + "']\nout = '" + (corpus.scratch / out).string() +
         "'\nkeep_stages = " + (keep ? "true" : "false") + "\nmemory = '" + memory +
-        "'\n[[stages]]\nkind = 'filter'\n[[stages]]\nkind = 'decontaminate'\ntasks = ['" +
+        "'\n[[stages]]\nkind = 'filter'\n[[stages]]\nkind = 'decontaminate'\ntask = ['" +
         (corpus.scratch / "quiz.txt").string() + "']\noutput_format = '" + format +
         "'\n[[stages]]\nkind = 'dedup'\nmax_loss = 1.0\n[[stages]]\nkind = 'filter'\nname = "
         "'again'\n";
@@ -393,7 +393,7 @@ TEST(Pipeline, MakesDocumentsAgainThatALaterStageNeeds) {
   PipelineConfig config;
   const std::string toml =
       "inputs = ['" + corpus.inputs[0] + "']\nout = '" + (corpus.scratch / "out").string() +
-      "'\n[[stages]]\nkind = 'filter'\nthresholds = ['zyda1.length_min=3']\n[[stages]]\nkind = "
+      "'\n[[stages]]\nkind = 'filter'\nthreshold = ['zyda1.length_min=3']\n[[stages]]\nkind = "
       "'dedup'\n[[stages]]\nkind = 'dedup'\nname = 'lines'\nunit = 'line'\n";
   ConfigFile::parse(toml, "p.toml").load(config);
   const Path out = corpus.scratch / "out";
@@ -403,7 +403,7 @@ TEST(Pipeline, MakesDocumentsAgainThatALaterStageNeeds) {
     EXPECT_FALSE(std::filesystem::exists(out / stage / "handed")) << stage;
   }
   // Another last stage reads what the one before leaves: that is gone, so all are done again.
-  config.stages[2].unit = "paragraph";
+  config.stages[2].dedup.unit = "paragraph";
   const std::string before = read_file(out / "dedup" / "report.json");
   run_pipeline(config, true);
   EXPECT_EQ(read_file(out / "dedup" / "report.json"), before);
@@ -433,7 +433,7 @@ TEST(Pipeline, KeepsTheDocumentsOfAStageWithAnIndex) {
       .load(config);
   run_pipeline(config, false);
   EXPECT_TRUE(std::filesystem::exists(out / "dedup" / "documents"));
-  config.stages[1].unit = "paragraph";
+  config.stages[1].dedup.unit = "paragraph";
   EXPECT_EQ(run_pipeline(config, true).stages[0].second.find("kept")->integer(), 2);
 }
 
@@ -453,6 +453,24 @@ TEST(LineDedup, KeepsTheFirstOfEqualLines) {
   options.memory_bytes = 1;
   options.paragraphs = true;
   EXPECT_EQ(dedup_lines(corpus.files(), options, corpus.stage("p")).tally["removed_pieces"], 0);
+}
+
+TEST(Stats, PageSaysWhatTheCommandSays) {
+  const Json report =
+      Json::parse(R"({"stage":"dedup","counts":{"removed":17,"known":10,"source.web.documents":50,)"
+                  R"("source.web.removed":17,"source.a.b.documents":9,"removed_of.web.web":4,)"
+                  R"("removed_of.web.a.b":13,"length.web.6":1,"length.web.9":2}})",
+                  "report");
+  const std::string page = stats_page(std::vector<StageReport>{{"unique", report}});
+  const auto has = [&](const std::string& text) {
+    EXPECT_NE(page.find(text), std::string::npos) << text;
+  };
+  has("<b>27</b><span>removed</span>");
+  has("<b>10</b><span>removed, known by the index</span>");
+  has("<th>documents<th>removed");
+  has("<td>web, for one of a.b<td>13");
+  has("<td>web, for one of its own<td>4");
+  has("<td>64 B to 127 B<td>0");  // an empty class between two
 }
 
 TEST(Stats, CountsBySourceAndDrawsAPage) {

@@ -2,14 +2,9 @@
 #include "tephra/data/corpus/stage.h"
 
 #include <algorithm>
-#include <charconv>
-#include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <future>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "tephra/base/append_file.h"
 #include "tephra/base/error.h"
@@ -29,8 +24,6 @@ namespace tephra {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr auto kPollInterval = std::chrono::milliseconds(200);
 
 // Of the memory that a stage may use: two windows (one is read while the other is worked on), what
 // comes out of one, and what threads need beside it.
@@ -425,78 +418,25 @@ void check_inputs(const StageSettings& settings, std::span<const CorpusFile> fil
 
 namespace {
 
-std::optional<int64_t> environment_number(const char* name) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return std::nullopt;
-  int64_t value = 0;
-  const char* end = text + std::strlen(text);
-  const auto [at, error] = std::from_chars(text, end, value);
-  if (error != std::errc() || at != end) return std::nullopt;
-  return value;
-}
-
-Shard shard_of_rank() {
-  constexpr std::pair<const char*, const char*> kNames[] = {
-      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-      {"PMI_RANK", "PMI_SIZE"},
-      {"SLURM_PROCID", "SLURM_NTASKS"}};
-  for (const auto& [rank_name, size_name] : kNames) {
-    const std::optional<int64_t> rank = environment_number(rank_name),
-                                 size = environment_number(size_name);
-    if (rank && size && *rank >= 0 && *rank < *size) return {*rank, *size, *size > 1};
-  }
-  return {};
-}
-
 // Until the file's journal says that its rank is done with it.
-JournalEntry wait_for_peer(const CorpusFile& file, const StageSettings& settings) {
+JournalEntry wait_for_peer(size_t index, const CorpusFile& file, const StageSettings& settings) {
   const Journal journal(settings.out / kWorkFolder / (file.title() + ".journal"),
                         static_cast<size_t>(settings.samples));
-  for (;;) {
-    auto entry = journal.last();
+  std::optional<JournalEntry> entry;
+  const auto is_there = [&] {
+    entry = journal.last();
     bool there = entry && entry->finished;  // the files get their names a moment later
     for (const StageStream& stream : settings.streams) {
       there = there && fs::exists(stream_path(settings, stream, file));
     }
-    if (there) return std::move(*entry);
-    stop_if_interrupted();
-    std::this_thread::sleep_for(kPollInterval);
-  }
-}
-
-Path mark_of_rank(const Path& out, int64_t rank) {
-  return out / kWorkFolder / format("rank-{}", rank);
-}
-
-// The first rank ends a command and takes away what others may still be reading, so it waits until
-// each has come to its end: a rank that has no file of its own, too.
-void meet_ranks(const StageSettings& settings) {
-  const Shard& shard = settings.shard;
-  if (shard.index != 0) return write_file(mark_of_rank(settings.out, shard.index), "");
-  for (int64_t rank = 1; rank < shard.count; ++rank) {
-    while (!fs::exists(mark_of_rank(settings.out, rank))) {
-      stop_if_interrupted();
-      std::this_thread::sleep_for(kPollInterval);
-    }
-  }
+    return there;
+  };
+  settings.ranks->wait_for(static_cast<int64_t>(index) % settings.shard.count,
+                           format("{} of {}", file.title(), settings.what), is_there);
+  return std::move(*entry);
 }
 
 }  // namespace
-
-Shard parse_shard(std::string_view text) {
-  if (text == "auto") return shard_of_rank();
-  Shard shard;
-  const char* end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, shard.index);
-  bool ok = first.ec == std::errc() && first.ptr != end && *first.ptr == '/';
-  if (ok) {
-    const auto second = std::from_chars(first.ptr + 1, end, shard.count);
-    ok = second.ec == std::errc() && second.ptr == end;
-  }
-  require(ok && shard.index >= 0 && shard.index < shard.count,
-          "--shard: expected I/N with 0 <= I < N, or auto, got '{}'", text);
-  return shard;
-}
 
 StageStream documents_stream(const StageSettings& settings) {
   StageStream stream{kDocumentsFolder};
@@ -555,7 +495,7 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
     what += (j > 0 ? ", " : "") + jobs[j].settings.what;
   }
   Progress progress(what, corpus_bytes(files) / settings.shard.count, "B");
-  const bool waits = settings.shard.ranks && (settings.inner || settings.shard.index == 0);
+  const bool waits = settings.ranks && (settings.inner || settings.shard.index == 0);
   std::vector<size_t> unfinished;
   std::mutex mutex;
   const auto visit = [&](size_t i, bool ours, bool by_all, size_t at_once,
@@ -597,22 +537,37 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
   }
   std::sort(unfinished.begin(), unfinished.end());
   for (const size_t i : unfinished) {
-    if (waits) add_entry(runs, i, wait_for_peer(files[i], settings));
+    if (waits) add_entry(runs, i, wait_for_peer(i, files[i], settings));
   }
-  if (settings.shard.ranks && !settings.inner) meet_ranks(settings);
-  // Other ranks must not finish what the first one finishes.
+  // The first rank ends a command and takes away what others may still be reading, so it waits for
+  // each: one that has no file of its own, too.
+  if (settings.ranks && !settings.inner) settings.ranks->gather("the end of " + what);
+  // Other ranks must not finish what the first one finishes; shards are joined by the command
+  // without one.
+  const bool joins = settings.inner || settings.shard.count == 1;
   for (StageRun& run : runs) {
-    run.complete = waits || (unfinished.empty() && !settings.shard.ranks);
+    run.complete = waits || (unfinished.empty() && joins);
+    if (!run.complete && settings.inner) run.awaited = what;
   }
   return runs;
 }
 
-void begin_rank(const Path& out, const Shard& shard) {
-  if (shard.ranks) fs::remove(mark_of_rank(out, shard.index));
+void join_ranks(StageSettings& settings) {
+  if (!settings.shard.ranks) return;
+  settings.ranks = std::make_shared<Ranks>(settings.out / kRanksFolder, settings.shard);
+}
+
+std::string mark_of_files(std::span<const CorpusFile> files) {
+  std::string text;
+  for (const CorpusFile& file : files) {
+    text += format("{} {}\n", file.title(), mark_of_file(file.path));
+  }
+  return format("{} files, {}", files.size(), hash_text(xxh3(text)));
 }
 
 void finish_stage(const Path& out) {
   fs::remove_all(out / kWorkFolder);
+  fs::remove_all(out / kRanksFolder);  // of ranks that failed, when one process went on
   // Of files that a kill left unnamed (AtomicFile).
   for (const auto& entry : fs::directory_iterator(out)) {
     const std::string name = entry.path().filename().string();
@@ -626,7 +581,8 @@ void prepare_output(const Path& out, bool overwrite) {
   const bool ours = finished || fs::exists(out / kWorkFolder) || fs::exists(out / ".dedup") ||
                     fs::exists(out / ".mix") || fs::exists(out / "config.toml");
   if (finished || overwrite) {  // a kill at the very end may have left them
-    for (const char* name : {kWorkFolder, ".dedup", ".mix"}) fs::remove_all(out / name);
+    for (const char* name : {kWorkFolder, kRanksFolder, ".dedup", ".mix"})
+      fs::remove_all(out / name);
   }
   constexpr const char* kFolders[] = {kDocumentsFolder, kHandedFolder, "values", "dropped",
                                       "removed"};

@@ -5,25 +5,17 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tephra/data/corpus/corpus_files.h"
 #include "tephra/data/corpus/line_windows.h"
+#include "tephra/data/corpus/ranks.h"
 #include "tephra/data/corpus/tally.h"
 
 namespace tephra {
-
-// Files whose number in the corpus is `index` modulo `count`.
-struct Shard {
-  int64_t index = 0;
-  int64_t count = 1;
-  bool ranks =
-      false;  // all run at the same time, and wait for each other through the output folder
-};
-// "2/8"; "auto" is the rank of a process that mpirun or srun started, else 0/1. Fault::usage.
-Shard parse_shard(std::string_view text);
 
 enum class OnError { stop, skip };
 
@@ -48,6 +40,7 @@ struct StageSettings {
   std::string settings;  // all that decides the output; a run goes on only with the same
   OnError on_error = OnError::stop;
   Shard shard;
+  std::shared_ptr<Ranks> ranks;  // of shard.ranks
   bool inner = false;  // another stage of the same command follows: every rank waits for all
   int64_t max_line_bytes = int64_t{256} << 20;
   int64_t samples = 5;
@@ -94,6 +87,7 @@ struct StageRun {
   Tally tally;                     // of all files of the shard
   std::vector<int64_t> file_rows;  // lines of each file, 0 for those of other shards
   bool complete = false;           // all files of the corpus are done, by this or by other shards
+  std::string awaited;             // of a shard that needs all others to go on: what they must do
   int64_t input_bytes = 0;         // decompressed
 };
 
@@ -125,13 +119,16 @@ inline constexpr const char* kDamaged = "damaged_files";
 inline constexpr const char* kTextBytes = "text_bytes";
 }  // namespace counted
 
+// Which files these are, by number, names and content: "7 files, 0123456789abcdef".
+std::string mark_of_files(std::span<const CorpusFile> files);
+
 // Takes away what only an unfinished run needs.
 void finish_stage(const Path& out);
 
 // Fault::usage when `out` holds a finished output; with `overwrite` it is removed.
 void prepare_output(const Path& out, bool overwrite);
-// Before a rank's first stage: it has not come to its end, whatever a run that was killed says.
-void begin_rank(const Path& out, const Shard& shard);
+// With the shard, and the other ranks when it is one: comes back when they are there.
+void join_ranks(StageSettings& settings);
 
 // The key that carries a document's place in the first input through all stages.
 inline constexpr const char* kIdField = "tephra_id";

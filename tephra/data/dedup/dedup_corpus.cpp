@@ -6,6 +6,7 @@
 #include <map>
 
 #include "tephra/base/error.h"
+#include "tephra/base/log.h"
 #include "tephra/base/parallel.h"
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/json_text.h"
@@ -360,11 +361,19 @@ std::vector<bool> left_out(const SignatureFiles& signatures, const Resolved& res
 
 }  // namespace
 
+void check_dedup(std::span<const CorpusFile> files, const DedupOptions& options) {
+  survivor_rules(options, Sources(files));
+  if (options.save_index) check_index_to_save(*options.save_index, options.preset, options.index);
+  if (!options.against_index) return;
+  const Path& folder = *options.against_index;
+  check_index(IndexManifest::read(folder / kIndexFile), options.preset, folder);
+}
+
 StageJob dedup_signature_job(const DedupOptions& options, StageSettings stage) {
   stage.out = stage.out / kDedupFolder / "signatures";
   const bool indexed = options.against_index || options.save_index;
-  return signature_job(options.preset, {options.text_field, options.score_field, indexed},
-                       std::move(stage));
+  const std::string score = options.keep == Keep::best ? options.score_field : "";
+  return signature_job(options.preset, {options.text_field, score, indexed}, std::move(stage));
 }
 
 StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& options,
@@ -375,6 +384,10 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
   const StageJob signing = dedup_signature_job(options, stage);
   const StageRun signed_run = run_jobs(files, std::span(&signing, 1)).front();
   if (!signed_run.complete) return signed_run;
+  if (options.keep == Keep::best && signed_run.tally["scored_documents"] == 0) {
+    log_warning("no document has a number under '{}': --keep best keeps the earliest",
+                options.score_field);
+  }
 
   StageSettings work = stage;
   const SignatureFiles signatures(files, signing.settings.out, options.preset.bands);

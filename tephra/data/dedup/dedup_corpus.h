@@ -27,6 +27,10 @@ struct DedupOptions {
   IndexSettings index;                // of an index that is made
 };
 
+// Fault::usage for a source that the files do not have, or an index that cannot be used: what
+// dedup_corpus would say when it begins.
+void check_dedup(std::span<const CorpusFile> files, const DedupOptions& options);
+
 // Its first part, which a pass over the documents before it can do: dedup_corpus then goes on from
 // what it left.
 StageJob dedup_signature_job(const DedupOptions& options, StageSettings stage);

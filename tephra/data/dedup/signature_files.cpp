@@ -56,7 +56,7 @@ class PieceSigner {
     DocumentRecord record;
     record.row = static_cast<uint32_t>(line.row);
     record.bytes = static_cast<uint32_t>(text.size());
-    record.score = static_cast<float>(parser_.find_number(fields_.score).value_or(0));
+    if (!fields_.score.empty()) record.score = score(result.tally);
     record.is_short = signer_.band_keys(text, keys_) ? 0 : 1;
     append_bytes(result.streams[0], std::span<const DocumentRecord>(&record, 1));
     append_bytes(result.streams[1], std::span<const uint64_t>(keys_));
@@ -69,6 +69,12 @@ class PieceSigner {
     result.tally.count(counted::kTextBytes, static_cast<int64_t>(text.size()));
     result.tally.count("source." + piece.file.source + ".documents");
     if (record.is_short) result.tally.count("short_documents");
+  }
+
+  float score(Tally& tally) {
+    const std::optional<double> number = parser_.find_number(fields_.score);
+    if (number) tally.count("scored_documents");
+    return static_cast<float>(number.value_or(0));
   }
 
   const SignatureFields& fields_;

@@ -24,7 +24,7 @@ static_assert(sizeof(DocumentRecord) == 16);
 // Where the fields of a document are.
 struct SignatureFields {
   std::string text;
-  std::string score;
+  std::string score;      // of a number; empty: none is looked for
   bool sketches = false;  // also what an index keeps of a document (document_sketch.h)
 };
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/data/filter/filter_corpus.h"
 
+#include <algorithm>
+
 #include "tephra/base/error.h"
+#include "tephra/base/log.h"
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/json_text.h"
 #include "tephra/data/filter/words.h"
@@ -147,6 +150,11 @@ class PieceFilter {
   std::string edited_, json_;
 };
 
+bool uses_zyda1(const std::vector<FilterPreset>& presets) {
+  return std::any_of(presets.begin(), presets.end(),
+                     [](const FilterPreset& preset) { return preset.name == "zyda1"; });
+}
+
 std::string settings_text(const std::vector<FilterPreset>& presets, const FilterOptions& options,
                           const StageSettings& stage) {
   std::string text =
@@ -192,6 +200,10 @@ StageJob filter_job(const FilterOptions& given, StageSettings stage) {
     std::vector<FilterPreset> presets;
   };
   const std::shared_ptr<const Shared> shared(new Shared{given, make_filters(given.choice)});
+  if (given.choice.word_lists.empty() && uses_zyda1(shared->presets)) {
+    warn_once("zyda1 lists",
+              "zyda1: without --word-lists DIR the rules on word lists drop nothing");
+  }
   stage.what = "filter";
   stage.streams = {documents_stream(stage)};
   if (given.keep_values) stage.streams.push_back({"values"});

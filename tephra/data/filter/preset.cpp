@@ -53,7 +53,8 @@ void set_threshold(std::vector<FilterPreset>& presets, const std::string& settin
   }
   const std::optional<std::string> close = nearest(name, names);
   throw Error(Fault::usage, format("--threshold: the presets have no rule '{}'", name),
-              close ? format("did you mean {}?", *close) : "--list-rules shows them");
+              close ? format("did you mean {}?", *close)
+                    : "`tephra data filter --list-rules` shows those of all presets");
 }
 
 }  // namespace
@@ -69,7 +70,13 @@ std::vector<FilterPreset> make_filters(const FilterChoice& choice) {
     presets.push_back(make_preset(name, choice));
     bind_values(presets.back());
   }
-  for (const std::string& setting : choice.thresholds) set_threshold(presets, setting);
+  std::vector<std::string> limited;
+  for (const std::string& setting : choice.thresholds) {
+    limited.push_back(setting.substr(0, setting.find('=')));
+    require(std::count(limited.begin(), limited.end(), limited.back()) == 1,
+            "--threshold: '{}' is given twice", limited.back());
+    set_threshold(presets, setting);
+  }
   return presets;
 }
 

@@ -63,6 +63,9 @@ struct FilterChoice {
 
 std::vector<std::string> filter_preset_names();
 
+// "mean_word_length" in words; empty for one that no rule looks at.
+std::string value_meaning(std::string_view value);
+
 // In the order given; Fault::usage names the nearest preset or rule for one that does not exist.
 std::vector<FilterPreset> make_filters(const FilterChoice& choice);
 

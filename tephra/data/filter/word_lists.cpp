@@ -13,7 +13,7 @@ constexpr size_t kWordsWithSpaces = 2;  // the first lists, whose entries are pa
 
 std::vector<std::string> read_list(const Path& path) {
   if (!std::filesystem::exists(path)) {
-    log_warning("{}: does not exist; its rules can drop nothing", path.string());
+    warn_once(path.string(), "{}: does not exist; its rules can drop nothing", path.string());
     return {};
   }
   const Json json = Json::parse(read_file(path), path.string());

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The filters of Zyda-1 (Tokpanov et al., 2024).
-#include "tephra/base/log.h"
 #include "tephra/data/filter/personal_data.h"
 #include "tephra/data/filter/preset.h"
 #include "tephra/data/filter/word_lists.h"
@@ -51,10 +50,6 @@ class Zyda1Worker : public FilterWorker {
 
 FilterPreset zyda1_filter(FilterMode mode, const Path& word_lists) {
   using enum FilterRule::Side;
-  if (word_lists.empty()) {
-    warn_once("zyda1 lists",
-              "zyda1: without --word-lists DIR the rules on word lists drop nothing");
-  }
   const std::shared_ptr<const Shared> shared(new Shared{mode, WordLists(word_lists, mode)});
   return {
       .name = "zyda1",

@@ -65,8 +65,9 @@ std::map<std::string, double> parse_weights(std::span<const std::string> setting
       const auto [at, error] = std::from_chars(setting.data() + equals + 1, end, weight);
       ok = error == std::errc() && at == end;
     }
-    require(ok, "weight: expected SOURCE=NUMBER, got '{}'", setting);
-    weights[setting.substr(0, equals)] = weight;
+    require(ok, "--weight: expected SOURCE=NUMBER, got '{}'", setting);
+    const std::string name = setting.substr(0, equals);
+    require(weights.emplace(name, weight).second, "--weight: '{}' is given twice", name);
   }
   return weights;
 }
@@ -101,6 +102,12 @@ int64_t copies_of(std::string_view id, double repeats, uint64_t seed) {
   const double whole = std::floor(repeats);
   const double chance = static_cast<double>(xxh64(id, seed) >> 11) * 0x1p-53;
   return static_cast<int64_t>(whole) + (chance < repeats - whole ? 1 : 0);
+}
+
+void check_mix(std::span<const CorpusFile> files, const MixOptions& options) {
+  std::map<std::string, int64_t> sources;
+  for (const CorpusFile& file : files) sources[file.source] = 0;
+  check_weights(options, sources);
 }
 
 StageRun mix_corpus(std::span<const CorpusFile> files, const MixOptions& options,

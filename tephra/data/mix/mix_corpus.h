@@ -18,7 +18,7 @@ struct MixOptions {
   uint64_t seed = 0;
 };
 
-// Each "SOURCE=NUMBER"; Fault::usage.
+// Each "SOURCE=NUMBER", none twice; Fault::usage.
 std::map<std::string, double> parse_weights(std::span<const std::string> settings);
 
 // How often each source is used on average, from its bytes of text.
@@ -27,6 +27,9 @@ std::map<std::string, double> mix_repeats(const MixOptions& options,
 
 // How often this document comes out: the average rounded down or up, by a hash of its id.
 int64_t copies_of(std::string_view id, double repeats, uint64_t seed);
+
+// Fault::usage unless the weights are those of the files' sources.
+void check_mix(std::span<const CorpusFile> files, const MixOptions& options);
 
 StageRun mix_corpus(std::span<const CorpusFile> files, const MixOptions& options,
                     StageSettings stage);

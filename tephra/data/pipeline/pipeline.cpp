@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/data/pipeline/pipeline.h"
 
-#include <charconv>
-#include <chrono>
-#include <thread>
+#include <algorithm>
 
 #include "tephra/base/error.h"
-#include "tephra/base/function_ref.h"
 #include "tephra/base/log.h"
-#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
-#include "tephra/data/classify/classify_corpus.h"
 #include "tephra/data/corpus/output_lock.h"
 #include "tephra/data/decontaminate/decontaminate_corpus.h"
-#include "tephra/data/dedup/dedup_corpus.h"
-#include "tephra/data/dedup/line_dedup.h"
-#include "tephra/data/dedup/substring_dedup.h"
-#include "tephra/data/filter/filter_corpus.h"
-#include "tephra/data/mix/mix_corpus.h"
 #include "tephra/data/tokenize.h"
 
 namespace tephra {
@@ -27,87 +17,12 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConfigFile = "config.toml";  // of a stage, with all that it depends on
 
-int64_t size_of(const std::string& text, const char* key) {
-  const std::optional<int64_t> bytes = parse_bytes(text);
-  require(bytes && *bytes > 0, "{}: expected a size such as 4GiB, got '{}'", key, text);
-  return *bytes;
-}
-
-FilterOptions filter_options(const PipelineConfig& config, const PipelineStage& stage) {
-  FilterOptions options;
-  options.choice.presets = stage.presets;
-  options.choice.mode = stage.mode == "compat" ? FilterMode::compat : FilterMode::fixed;
-  options.choice.word_lists = stage.word_lists.value_or("");
-  options.choice.thresholds = stage.thresholds;
-  options.text_field = config.text_field;
-  options.keep_values = stage.keep_values;
-  return options;
-}
-
-ClassifyOptions classify_options(const PipelineConfig& config, const PipelineStage& stage) {
-  ClassifyOptions options;
-  options.text_field = config.text_field;
-  options.name = stage.label;
-  options.keep = stage.keep_labels;
-  options.least = stage.least;
-  return options;
+CorpusContext context_of(const PipelineConfig& config) {
+  return {config.text_field, size_setting(config.memory, "memory")};
 }
 
 bool is_document_dedup(const PipelineStage& stage) {
-  return stage.kind == "dedup" && stage.unit == "document";
-}
-
-DedupOptions dedup_options(const PipelineConfig& config, const PipelineStage& stage) {
-  DedupOptions options;
-  options.preset = signature_preset(stage.signature);
-  options.text_field = config.text_field;
-  options.score_field = stage.score_field;
-  options.keep = stage.keep == "longest" ? Keep::longest
-                 : stage.keep == "best"  ? Keep::best
-                                         : Keep::first;
-  options.rank = stage.rank;
-  options.references = stage.references;
-  options.across_sources = stage.across_sources;
-  options.verify = stage.verify;
-  options.similarity = stage.similarity;
-  options.max_source_loss = stage.max_loss;
-  options.memory_bytes = size_of(config.memory, "memory");
-  if (stage.against_index) options.against_index = *stage.against_index;
-  if (stage.save_index) options.save_index = *stage.save_index;
-  options.index.kind = stage.index_kind == "bloom" ? IndexKind::bloom : IndexKind::full;
-  options.index.bloom_rate = stage.bloom_rate;
-  return options;
-}
-
-StageRun run_dedup(const PipelineConfig& config, const PipelineStage& stage,
-                   std::span<const CorpusFile> files, const StageSettings& settings) {
-  if (is_document_dedup(stage)) {
-    return dedup_corpus(files, dedup_options(config, stage), settings);
-  }
-  if (stage.unit == "substring") {
-    SubstringDedupOptions options;
-    options.text_field = config.text_field;
-    options.least_bytes = stage.least_bytes;
-    options.remove_all = stage.remove_all;
-    options.memory_bytes = size_of(config.memory, "memory");
-    return dedup_substrings(files, options, settings);
-  }
-  LineDedupOptions options;
-  options.text_field = config.text_field;
-  options.paragraphs = stage.unit == "paragraph";
-  options.memory_bytes = size_of(config.memory, "memory");
-  return dedup_lines(files, options, settings);
-}
-
-StageRun run_mix(const PipelineConfig& config, const PipelineStage& stage,
-                 std::span<const CorpusFile> files, const StageSettings& settings) {
-  MixOptions options;
-  options.text_field = config.text_field;
-  options.weights = parse_weights(stage.weights);
-  if (stage.size) options.bytes = size_of(*stage.size, "size");
-  options.max_repeats = stage.max_repeats;
-  options.seed = static_cast<uint64_t>(stage.seed);
-  return mix_corpus(files, options, settings);
+  return stage.kind == "dedup" && stage.dedup.of_documents();
 }
 
 // Stages that look at each document on its own can share a pass.
@@ -117,26 +32,29 @@ bool looks_at_documents(const PipelineStage& stage) {
 
 StageJob document_job(const PipelineConfig& config, const PipelineStage& stage,
                       const StageSettings& settings) {
-  if (stage.kind == "filter") return filter_job(filter_options(config, stage), settings);
+  const CorpusContext context = context_of(config);
+  if (stage.kind == "filter") return filter_job(stage.filter.options(context), settings);
   if (stage.kind == "classify") {
-    require(stage.model.has_value(), "stages: classify needs a `model`");
-    const auto model = std::make_shared<const FastTextModel>(FastTextModel::load(*stage.model));
-    return classify_job(model, classify_options(config, stage), settings);
+    const ClassifyOptions options = stage.classify.options(context);
+    const auto model =
+        std::make_shared<const FastTextModel>(FastTextModel::load(stage.classify.model));
+    return classify_job(model, options, settings);
   }
-  const auto index = std::make_shared<const TaskIndex>(stage.tasks, stage.words,
-                                                       std::min<int64_t>(8, stage.words));
+  const auto index = std::make_shared<const TaskIndex>(stage.decontaminate.index());
   return decontaminate_job(index, config.text_field, settings);
 }
 
 // All that decides what a stage writes: its own settings and those of the stages before it.
-std::string stage_config(const PipelineConfig& config, size_t count) {
-  PipelineConfig part = config;
-  part.stages.resize(count);
-  part.tokens.reset();
-  const PipelineConfig plain{};  // how it is done decides nothing
-  part.memory = plain.memory;
-  part.keep_stages = plain.keep_stages;
-  return dump_config(part);
+struct StageRecord {
+  PipelineConfig config;
+  void fields(ConfigFields& f) { config.stage_fields(f); }
+};
+
+// `inputs` says which files it was made from.
+std::string stage_config(const PipelineConfig& config, size_t count, std::string_view inputs) {
+  StageRecord record{config};
+  record.config.stages.resize(count);
+  return dump_config(record) + format("# made from {}\n", inputs);
 }
 
 std::vector<std::string> folder_names(const PipelineConfig& config) {
@@ -154,11 +72,11 @@ std::vector<std::string> folder_names(const PipelineConfig& config) {
 }
 
 // Whether the documents of a stage are only for the next one. Who wants them again does the stage
-// again, which ranks do not agree upon, nor is an index what it was then.
-bool hands_on(const PipelineConfig& config, size_t at, const Shard& shard) {
+// again, and then an index is not what it was.
+bool hands_on(const PipelineConfig& config, size_t at) {
   const PipelineStage& stage = config.stages[at];
-  return !config.keep_stages && !shard.ranks && at + 1 < config.stages.size() &&
-         stage.output_format == "jsonl" && !stage.against_index && !stage.save_index;
+  return !config.keep_stages && at + 1 < config.stages.size() && stage.output_format == "jsonl" &&
+         !stage.dedup.against_index && !stage.dedup.save_index;
 }
 
 Json stage_counts(const Path& folder) {
@@ -171,23 +89,26 @@ Json stage_counts(const Path& folder) {
 // A stage and its folder.
 class StageFolder {
  public:
-  StageFolder(const PipelineConfig& config, size_t at, const std::string& name)
+  StageFolder(const PipelineConfig& config, size_t at, const std::string& name,
+              std::string_view inputs)
       : stage_(config.stages[at]),
         path_(Path(config.out) / name),
-        want_(stage_config(config, at + 1)) {
+        want_(stage_config(config, at + 1, inputs)) {
     settings_.out = path_;
     settings_.on_error = config.on_error == "skip" ? OnError::skip : OnError::stop;
     settings_.level = static_cast<int>(config.level);
     settings_.samples = config.samples;
-    settings_.memory_bytes = size_of(config.memory, "memory");
+    settings_.memory_bytes = size_setting(config.memory, "memory");
+    settings_.max_line_bytes = size_setting(config.max_document, "max_document");
     settings_.shard = parse_shard("auto");
     if (stage_.output_format == "parquet") settings_.format = DocumentFormat::parquet;
-    if (hands_on(config, at, settings_.shard)) settings_.format = DocumentFormat::handed;
+    if (hands_on(config, at)) settings_.format = DocumentFormat::handed;
   }
 
   const PipelineStage& stage() const { return stage_; }
   const Path& path() const { return path_; }
   const StageSettings& settings() const { return settings_; }
+  void join(const std::shared_ptr<Ranks>& ranks) { settings_.ranks = ranks; }
   // What comes back from Parquet may be spelt differently: who follows reads it from there.
   bool feeds() const { return settings_.format != DocumentFormat::parquet; }
 
@@ -207,12 +128,15 @@ class StageFolder {
   }
   void remove_handed() const { fs::remove_all(path_ / kHandedFolder); }
 
+  void check_settings(bool overwrite) const {
+    if (!fs::exists(path_ / kConfigFile) || same() || overwrite) return;
+    throw Error(
+        Fault::usage,
+        format("{}: was made with other settings, or from other stages or inputs", path_.string()),
+        "--overwrite makes it anew; another `name` keeps both");
+  }
+
   void prepare(bool overwrite) const {
-    if (fs::exists(path_ / kConfigFile) && !same() && !overwrite) {
-      throw Error(Fault::usage,
-                  format("{}: was made with other settings, or from other stages", path_.string()),
-                  "--overwrite makes it anew; another `name` keeps both");
-    }
     if (done()) {  // only for its documents: what it left is written once more
       fs::remove(path_ / kReportFile);
       return;
@@ -232,16 +156,19 @@ class PipelineRun {
  public:
   PipelineRun(const PipelineConfig& config, const std::vector<std::string>& names, bool overwrite)
       : config_(config), overwrite_(overwrite) {
-    for (size_t i = 0; i < names.size(); ++i) folders_.emplace_back(config, i, names[i]);
+    if (names.empty()) return;
+    const std::string inputs = mark_of_files(corpus_files(config.inputs));
+    for (size_t i = 0; i < names.size(); ++i) folders_.emplace_back(config, i, names[i], inputs);
   }
 
   void run() {
     must_ = stages_to_run();
+    check();
+    if (shard_.ranks) join_others();
     for (size_t at = 0; at < folders_.size();) {
       const size_t end = pass_end(at);
       if (!must_[end - 1]) {
-        if (!shard_.ranks)
-          log_info("{}: done before", folders_[end - 1].path().filename().string());
+        if (is_first()) log_info("{}: done before", title(end - 1));
       } else if (shard_.ranks) {
         run_with_ranks(at);
       } else if (looks_at_documents(folders_[at].stage())) {
@@ -249,7 +176,7 @@ class PipelineRun {
       } else {
         run_alone(at);
       }
-      if (shard_.index == 0) {
+      if (is_first()) {
         for (size_t i = at; i < end; ++i) {
           if (i > 0) folders_[i - 1].remove_handed();
         }
@@ -259,6 +186,26 @@ class PipelineRun {
   }
 
  private:
+  bool is_first() const { return shard_.index == 0; }
+
+  std::string title(size_t at) const {
+    const std::string name = folders_[at].path().filename().string(),
+                      &kind = folders_[at].stage().kind;
+    return format("stage {} of {}, {}", at + 1, folders_.size(),
+                  name == kind ? name : format("{} ({})", name, kind));
+  }
+
+  // What is to be done is for the first rank to say: the others may come when it has begun.
+  void join_others() {
+    std::string plan;
+    for (const bool must : must_) plan += must ? '1' : '0';
+    ranks_ = std::make_shared<Ranks>(Path(config_.out) / kRanksFolder, shard_, plan);
+    for (size_t i = 0; i < folders_.size(); ++i) {
+      must_[i] = ranks_->plan().at(i) == '1';
+      folders_[i].join(ranks_);
+    }
+  }
+
   // Those that are not done, and those before them whose documents are gone.
   std::vector<bool> stages_to_run() const {
     std::vector<bool> must(folders_.size());
@@ -266,10 +213,56 @@ class PipelineRun {
     for (size_t i = folders_.size(); i-- > 0;) {
       const StageFolder& folder = folders_[i];
       const bool has = folder.has_documents() || (!config_.keep_stages && folder.has_handed());
-      must[i] = !folder.done() || ((wanted || config_.keep_stages) && !has && !shard_.ranks);
+      must[i] = !folder.done() || ((wanted || config_.keep_stages) && !has);
       wanted = must[i];
     }
     return must;
+  }
+
+  // What would end a stage because of its settings ends the run before the first one.
+  void check() {
+    jobs_.resize(folders_.size());
+    const auto first =
+        static_cast<size_t>(std::find(must_.begin(), must_.end(), true) - must_.begin());
+    if (first == must_.size()) return;
+    std::vector<CorpusFile> files = input_of(first);
+    for (size_t i = first; i < folders_.size(); ++i) {
+      try {
+        if (must_[i]) check_stage(i, files);
+      } catch (const Error& error) {
+        throw Error(error.fault(), format("{}: {}", title(i), error.what()), error.hint());
+      }
+      const std::vector<std::string> gone = folders_[i].stage().dedup.references();
+      std::erase_if(files, [&](const CorpusFile& file) {
+        return std::find(gone.begin(), gone.end(), file.source) != gone.end();
+      });
+    }
+  }
+
+  // `files`: with the sources that reach the stage.
+  void check_stage(size_t at, std::span<const CorpusFile> files) {
+    const StageFolder& folder = folders_[at];
+    const PipelineStage& stage = folder.stage();
+    folder.check_settings(overwrite_);
+    if (looks_at_documents(stage)) jobs_[at] = document_job(config_, stage, folder.settings());
+    if (stage.kind == "mix") check_mix(files, stage.mix.options(context_of(config_)));
+    if (stage.kind == "dedup") stage.dedup.check();
+    if (!is_document_dedup(stage)) return;
+    DedupOptions options = stage.dedup.options(context_of(config_));
+    for (size_t i = 0; i < at; ++i) {  // an index that comes to be before it is needed
+      if (folders_[i].stage().dedup.save_index == stage.dedup.against_index) {
+        options.against_index.reset();
+      }
+    }
+    check_dedup(files, options);
+  }
+
+  StageJob job_of(size_t at) {
+    if (!jobs_[at]) return document_job(config_, folders_[at].stage(), folders_[at].settings());
+    StageJob job = std::move(*jobs_[at]);
+    jobs_[at].reset();
+    job.settings.ranks = ranks_;
+    return job;
   }
 
   // After the last stage of the pass that begins with this one.
@@ -300,13 +293,13 @@ class PipelineRun {
     std::vector<StageJob> jobs;
     for (size_t i = begin; i < end; ++i) {
       folders_[i].prepare(overwrite_);
-      log_info("{}: {}", folders_[i].path().filename().string(), folders_[i].stage().kind);
-      jobs.push_back(document_job(config_, folders_[i].stage(), folders_[i].settings()));
+      log_info("{}", title(i));
+      jobs.push_back(job_of(i));
       jobs.back().keeps_documents = i + 1 == end;
     }
     if (signs) {
       folders_[end].prepare(overwrite_);
-      const DedupOptions options = dedup_options(config_, folders_[end].stage());
+      const DedupOptions options = folders_[end].stage().dedup.options(context_of(config_));
       jobs.push_back(dedup_signature_job(options, folders_[end].settings()));
     }
     const std::vector<StageRun> runs = run_jobs(files, jobs);
@@ -324,60 +317,66 @@ class PipelineRun {
   // writes its report; the others wait for both.
   void run_with_ranks(size_t at) {
     const StageFolder& folder = folders_[at];
-    const bool first = shard_.index == 0;
-    if (first) folder.prepare(overwrite_);
-    wait_until([&] { return folder.same(); });
-    begin_rank(folder.path(), shard_);
+    if (is_first()) folder.prepare(overwrite_);
+    ranks_->follow("the folder of " + title(at));
     run_prepared(at);
-    wait_until([&] { return folder.done(); });
-  }
-
-  static void wait_until(FunctionRef<bool()> is_so) {
-    while (!is_so()) {
-      stop_if_interrupted();
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    }
+    ranks_->follow("the end of " + title(at));
   }
 
   void run_prepared(size_t at) {
     const StageFolder& folder = folders_[at];
-    log_info("{}: {}", folder.path().filename().string(), folder.stage().kind);
+    if (is_first()) log_info("{}", title(at));
     if (looks_at_documents(folder.stage())) {
-      run_job(input_of(at), document_job(config_, folder.stage(), folder.settings()));
+      run_job(input_of(at), job_of(at));
     } else if (folder.stage().kind == "mix") {
-      run_mix(config_, folder.stage(), input_of(at), folder.settings());
+      mix_corpus(input_of(at), folder.stage().mix.options(context_of(config_)), folder.settings());
     } else {
-      run_dedup(config_, folder.stage(), input_of(at), folder.settings());
+      folder.stage().dedup.run(input_of(at), context_of(config_), folder.settings());
     }
   }
 
   const PipelineConfig& config_;
   bool overwrite_;
   Shard shard_ = parse_shard("auto");
+  std::shared_ptr<Ranks> ranks_;
   std::vector<StageFolder> folders_;
-  std::vector<bool> must_;  // be run
+  std::vector<bool> must_;                     // be run
+  std::vector<std::optional<StageJob>> jobs_;  // of those that look at documents
 };
 
-void run_tokens(const PipelineConfig& config, const std::vector<std::string>& names,
-                PipelineResult& result) {
-  const PipelineTokens& tokens = *config.tokens;
-  const std::vector<std::string> inputs =
-      names.empty() ? config.inputs
-                    : std::vector<std::string>{(Path(config.out) / names.back()).string()};
-  std::vector<Path> files;
-  for (const CorpusFile& file : corpus_files(inputs)) files.push_back(file.path);
-  const Path prefix =
-      tokens.out.empty() ? Path(config.out) / "tokens" / "corpus" : Path(tokens.out);
-  make_writable_folder(prefix.parent_path().empty() ? Path(".") : prefix.parent_path());
-  TokenizeOptions options;
-  options.text_field = config.text_field;
-  options.append_eos = tokens.append_eos;
-  options.skip_bad = config.on_error == "skip";
-  const TokenizeReport report =
-      tokenize_files(files, Tokenizer::load(tokens.tokenizer), prefix, options);
-  result.documents = report.documents;
-  result.tokens = report.tokens;
-}
+// The token shard of a pipeline; everything is looked at before there is anything to write.
+class TokenStep {
+ public:
+  explicit TokenStep(const PipelineConfig& config)
+      : tokenizer_(Tokenizer::load(config.tokens->tokenizer)),
+        prefix_(config.tokens->out.empty() ? Path(config.out) / "tokens" / "corpus"
+                                           : Path(config.tokens->out)) {
+    options_.text_field = config.text_field;
+    options_.append_eos = config.tokens->append_eos;
+    options_.prepend_bos = config.tokens->prepend_bos;
+    options_.skip_bad = config.on_error == "skip";
+    try {
+      check_tokenize(tokenizer_, options_);
+    } catch (const Error& error) {
+      throw Error(error.fault(), format("tokens: {}", error.what()),
+                  format("{}; or set append_eos and prepend_bos to false", error.hint()));
+    }
+    require(prefix_.has_filename(), "tokens: `out`: expected the beginning of file names, got '{}'",
+            prefix_.string());
+    make_writable_folder(prefix_.parent_path().empty() ? Path(".") : prefix_.parent_path());
+  }
+
+  TokenizeReport run(std::span<const std::string> inputs) const {
+    std::vector<Path> files;
+    for (const CorpusFile& file : corpus_files(inputs)) files.push_back(file.path);
+    return tokenize_files(files, tokenizer_, prefix_, options_);
+  }
+
+ private:
+  Tokenizer tokenizer_;
+  Path prefix_;
+  TokenizeOptions options_;
+};
 
 }  // namespace
 
@@ -386,16 +385,22 @@ PipelineResult run_pipeline(const PipelineConfig& config, bool overwrite) {
   check_apart(config.inputs, config.out);
   for (const std::string& name : names) check_apart(config.inputs, Path(config.out) / name);
   lock_output(config.out, parse_shard("auto"));
-  PipelineResult result;
+  std::optional<TokenStep> tokens;
+  if (config.tokens) tokens.emplace(config);
   PipelineRun(config, names, overwrite).run();
+  PipelineResult result;
+  result.first = parse_shard("auto").index == 0;
+  if (!result.first) return result;
+  finish_stage(config.out);  // also what ranks that failed left, when one goes on alone
   for (const std::string& name : names) {
     result.stages.emplace_back(name, stage_counts(Path(config.out) / name));
   }
-  // One shard is written, by one process.
-  if (parse_shard("auto").index == 0) {
-    if (config.tokens) run_tokens(config, names, result);
-    finish_stage(config.out);
-  }
+  if (!tokens) return result;
+  const TokenizeReport report = tokens->run(
+      names.empty() ? config.inputs
+                    : std::vector<std::string>{(Path(config.out) / names.back()).string()});
+  result.documents = report.documents;
+  result.tokens = report.tokens;
   return result;
 }
 

@@ -2,6 +2,7 @@
 #include "tephra/data/stats/stats_page.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <vector>
 
@@ -24,7 +25,8 @@ h1{font-size:1.45rem}h2{font-size:1.1rem;margin:2rem 0 .6rem}h3{font-size:.95rem
 table{border-collapse:collapse;font-size:.86rem;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:.28rem .6rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
 th:first-child,td:first-child{text-align:left}th{color:var(--dim);font-weight:500}
-td.bar{width:40%;min-width:8rem}td.bar i{display:block;height:.7rem;border-radius:3px;background:var(--bar)}
+.bars td:first-child{white-space:normal;overflow-wrap:anywhere;min-width:6rem}
+td.bar{width:40%;min-width:5rem}td.bar i{display:block;height:.7rem;border-radius:3px;background:var(--bar)}
 details{margin:.4rem 0}summary{cursor:pointer;padding:.5rem .8rem;font-weight:600}
 pre{margin:0;padding:.2rem .9rem .7rem;white-space:pre-wrap;overflow-wrap:anywhere;font:12.5px/1.5 ui-monospace,monospace}
 .dim{color:var(--dim)}
@@ -72,7 +74,7 @@ void bars(std::string& html, const std::string& head, const std::vector<Row>& ro
   if (rows.empty()) return;
   int64_t most = 1;
   for (const Row& row : rows) most = std::max(most, row.value);
-  html += format("<h3>{}</h3><div class=scroll><table>", escaped(head));
+  html += format("<h3>{}</h3><div class=scroll><table class=bars>", escaped(head));
   for (const Row& row : rows) {
     html += format("<tr><td>{}<td>{}<td class=bar><i style=\"width:{:.2f}%\"></i>",
                    escaped(row.name), human_count(row.value),
@@ -90,10 +92,21 @@ std::vector<Row> rows_below(const Counts& counts, const std::string& prefix) {
   return rows;
 }
 
-void tiles(std::string& html, const Counts& counts) {
+// All that are removed, those that an index knows among them.
+Counts with_known(Counts counts) {
+  if (counts.contains("known")) {
+    counts["removed"] += counts["known"];
+    counts["removed,_known_by_the_index"] = counts["known"];
+  }
+  return counts;
+}
+
+void tiles(std::string& html, const Counts& given) {
+  const Counts counts = with_known(given);
   html += "<div class=tiles>";
-  for (const char* name : {"documents", "text_bytes", "kept", "dropped", "removed", "clusters",
-                           "bad_documents", "too_long_lines", "damaged_files", "short_documents"}) {
+  for (const char* name :
+       {"documents", "text_bytes", "kept", "dropped", "removed", "removed,_known_by_the_index",
+        "clusters", "bad_documents", "too_long_lines", "damaged_files", "short_documents"}) {
     if (!counts.contains(name)) continue;
     const bool bytes = std::string_view(name).ends_with("bytes");
     const int64_t value = count(counts, name);
@@ -117,6 +130,14 @@ void sources(std::string& html, const Counts& counts) {
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
   }
   if (by_source.empty()) return;
+  // What counts first; the rest by name.
+  const auto place = [](const std::string& kind) {
+    constexpr std::array<std::string_view, 6> kFirst = {"documents",  "kept",  "bytes",
+                                                        "characters", "words", "tokens"};
+    return std::find(kFirst.begin(), kFirst.end(), kind) - kFirst.begin();
+  };
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [&](const std::string& a, const std::string& b) { return place(a) < place(b); });
   html += "<h3>Sources</h3><div class=scroll><table><tr><th>source";
   for (const std::string& kind : kinds) html += "<th>" + escaped(kind);
   for (const auto& [source, values] : by_source) {
@@ -126,18 +147,49 @@ void sources(std::string& html, const Counts& counts) {
   html += "</table></div>";
 }
 
+std::string length_label(int64_t bits) {
+  if (bits == 0) return "0 B";
+  return format("{} to {}", human_bytes(int64_t{1} << (bits - 1)),
+                human_bytes((int64_t{1} << bits) - 1));
+}
+
+// Every class from the shortest to the longest, empty ones too: neighbours stand side by side.
 void lengths(std::string& html, const Counts& counts) {
-  std::map<std::string, std::vector<Row>> by_source;
+  std::map<std::string, std::map<int64_t, int64_t>> by_source;
   for (const Row& row : rows_below(counts, "length.")) {
     const size_t dot = row.name.rfind('.');
     if (dot == std::string::npos) continue;
-    const int64_t bits = std::atoll(row.name.c_str() + dot + 1);
-    const std::string label = bits == 0 ? "0 B"
-                                        : format("{} to {}", human_bytes(int64_t{1} << (bits - 1)),
-                                                 human_bytes((int64_t{1} << bits) - 1));
-    by_source[row.name.substr(0, dot)].push_back({label, row.value});
+    const int64_t bits = std::clamp<int64_t>(std::atoll(row.name.c_str() + dot + 1), 0, 62);
+    by_source[row.name.substr(0, dot)][bits] = row.value;
   }
-  for (const auto& [source, rows] : by_source) bars(html, "Length of documents: " + source, rows);
+  for (const auto& [source, classes] : by_source) {
+    std::vector<Row> rows;
+    for (int64_t bits = classes.begin()->first; bits <= classes.rbegin()->first; ++bits) {
+      const auto found = classes.find(bits);
+      rows.push_back({length_label(bits), found == classes.end() ? 0 : found->second});
+    }
+    bars(html, "Length of documents: " + source, rows);
+  }
+}
+
+// removed_of.FROM.FOR, of which names may have dots.
+std::vector<Row> removals(const Counts& counts) {
+  const auto is_source = [&](const std::string& name) {
+    return counts.contains("source." + name + ".documents");
+  };
+  std::vector<Row> rows;
+  for (Row& row : rows_below(counts, "removed_of.")) {
+    for (size_t dot = row.name.find('.'); dot != std::string::npos;
+         dot = row.name.find('.', dot + 1)) {
+      const std::string from = row.name.substr(0, dot), kept = row.name.substr(dot + 1);
+      if (!is_source(from) || !is_source(kept)) continue;
+      row.name =
+          from == kept ? from + ", for one of its own" : format("{}, for one of {}", from, kept);
+      break;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 std::vector<Row> by_size(std::vector<Row> rows) {
@@ -191,8 +243,7 @@ std::string stats_page(std::span<const StageReport> reports) {
     sources(html, counts);
     bars(html, "Documents dropped, by rule", rows_below(counts, "dropped_by."));
     bars(html, "Clusters, by size", by_size(rows_below(counts, "cluster_sizes.")));
-    bars(html, "Removed from a source, for a document of another",
-         rows_below(counts, "removed_of."));
+    bars(html, "Removed from a source, for a document of it or of another", removals(counts));
     bars(html, "Documents with a benchmark's text, by task",
          rows_below(counts, "contaminated_by."));
     bars(html, "Documents, by class", rows_below(counts, "label."));
