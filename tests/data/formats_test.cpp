@@ -71,6 +71,11 @@ TEST(Parquet, ReadsSeveralRowGroupsAndLeavesNestedColumnsOut) {
   EXPECT_NE(std::string(brotli.what()).find("Brotli, which is not supported"), std::string::npos);
 }
 
+TEST(Parquet, KeepsTheMeaningOfUnsignedIntegersAndDecimals) {
+  EXPECT_EQ(all_of(kParquet / "meanings.parquet"),
+            "{\"u\":18446744073709551615,\"v\":4294967295,\"d\":1.25,\"e\":-0.05,\"i\":-7}\n");
+}
+
 TEST(Parquet, RefusesWhatIsCutOffOrDamaged) {
   const Scratch scratch;
   for (const char* name :

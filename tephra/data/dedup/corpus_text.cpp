@@ -63,7 +63,7 @@ std::vector<CorpusText::Place> CorpusText::places(size_t file) const {
   std::vector<Place> places;
   size_t begin = first_[file];
   for (const Record& record : records(file)) {
-    places.push_back({record.row, begin});
+    places.push_back({record.row, record.bytes, begin});
     begin += record.bytes + size_t{1};
   }
   return places;

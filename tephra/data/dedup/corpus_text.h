@@ -19,8 +19,9 @@ StageRun write_corpus_text(std::span<const CorpusFile> files, const std::string&
 class CorpusText {
  public:
   struct Place {
-    uint32_t row = 0;  // in its file, from 1
-    size_t begin = 0;  // in the corpus
+    uint32_t row = 0;    // in its file, from 1
+    uint32_t bytes = 0;  // of the text
+    size_t begin = 0;    // in the corpus
   };
 
   CorpusText(std::span<const CorpusFile> files, const Path& folder);

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <set>
 
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
 #include "tephra/base/parallel.h"
 #include "tephra/base/text.h"
+#include "tephra/data/corpus/first_pass.h"
 #include "tephra/data/corpus/json_text.h"
 #include "tephra/data/dedup/cluster_members.h"
 #include "tephra/data/dedup/index_matches.h"
@@ -346,6 +348,18 @@ Json dedup_report(const DedupOptions& o, const Tally& tally) {
   return report;
 }
 
+// Every document was kept, removed, known, or only compared with.
+void check_sum(const Tally& tally, const DedupOptions& options) {
+  int64_t found = tally["kept"] + tally["removed"] + tally["known"];
+  for (const std::string& name : std::set(options.references.begin(), options.references.end())) {
+    found += tally["source." + name + ".documents"];
+  }
+  require_data(found == tally[counted::kDocuments],
+               "the inputs were changed while they were read: of {} documents, {} were kept or "
+               "removed; --overwrite begins anew",
+               tally[counted::kDocuments], found);
+}
+
 // Which documents are not in the output.
 std::vector<bool> left_out(const SignatureFiles& signatures, const Resolved& resolved,
                            const Known& known, const std::vector<bool>& skip_file) {
@@ -399,15 +413,14 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
     UnionFind sets = signatures.clusters(options.memory_bytes, known.gone);
     members = find_members(signatures, sets, sources.of_file);
   }
-  // What could not be read was counted, or stopped the run, when it was signed.
-  stage.on_error = OnError::skip;
-  work.on_error = OnError::skip;
+  const FirstPass first(files, signed_run);
   work.out = stage.out / kDedupFolder / "sets";
   std::optional<ShingleSets> sets;
   if (options.verify && !members.empty()) {
     StageRun compared =
         write_shingle_sets(files, members, options.preset, options.text_field, work);
     if (!compared.complete) return compared;
+    first.check(compared);
     sets.emplace(files, members, work.out, options.memory_bytes / 2);
   }
   Resolved resolved = resolve(members, rules, sets ? &*sets : nullptr);
@@ -421,9 +434,11 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
   const DedupWriter writer({files, members, resolved.removals, options.text_field, skip_file,
                             signed_run.tally[counted::kBad] > 0, known});
   StageRun written = run_stage(files, stage, [&](const CorpusPiece& piece, PieceResult& result) {
+    first.check(piece);
     writer.work(piece, result);
   });
   if (!written.complete) return written;
+  first.check(written);
   Tally tally = signed_run.tally;
   tally.add(resolved.tally);
   for (const char* name : {"kept", "removed_bytes"}) tally.count(name, written.tally[name]);
@@ -431,6 +446,7 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
     for (const Tally::Sample& sample : list) tally.sample(kind, sample.id, sample.text);
   }
   written.tally = tally;
+  check_sum(tally, options);
   if (options.save_index) {
     add_to_index(*options.save_index, options.preset, options.index, signatures,
                  left_out(signatures, resolved, known, skip_file));

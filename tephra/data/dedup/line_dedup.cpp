@@ -8,6 +8,7 @@
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/document_work.h"
+#include "tephra/data/corpus/first_pass.h"
 #include "tephra/data/corpus/json_text.h"
 #include "tephra/data/dedup/band_join.h"
 #include "tephra/data/filter/words.h"
@@ -100,7 +101,8 @@ class SeenPieces {
     }
   }
 
-  bool operator[](size_t piece) const { return seen_[piece]; }
+  // A text that has grown meanwhile may ask for more than there are.
+  bool operator[](size_t piece) const { return piece < seen_.size() && seen_[piece]; }
 
   // Of each document of the file: its row and the number of its first piece.
   std::vector<std::pair<uint32_t, uint32_t>> documents(size_t file) const {
@@ -183,11 +185,18 @@ StageRun dedup_lines(std::span<const CorpusFile> files, const LineDedupOptions& 
                           options.least_chars, stage.level);
   std::vector<std::vector<std::pair<uint32_t, uint32_t>>> documents(files.size());
   for (size_t file = 0; file < files.size(); ++file) documents[file] = seen.documents(file);
+  const FirstPass first(files, hashed);
   const auto work = [&](const CorpusPiece& piece, PieceResult& result) {
     const auto& rows = documents[piece.file_index];
+    first.check(piece);
+    bool changed = false;
     each_document(piece, options.text_field, result, [&](const Document& document) {
       const auto found = std::lower_bound(rows.begin(), rows.end(),
                                           std::pair(static_cast<uint32_t>(document.row), 0u));
+      if (found == rows.end() || found->first != document.row) {
+        changed = true;
+        return;
+      }
       const std::string text = without_seen(document, options, seen, found->second, result);
       if (trim(text).empty() && !trim(document.text).empty()) {
         result.tally.count("emptied_documents");
@@ -203,8 +212,9 @@ StageRun dedup_lines(std::span<const CorpusFile> files, const LineDedupOptions& 
       append_document(result.streams[0],
                       {line, text, document.id, document.row, document.has_id, document.fields});
     });
+    if (changed) FirstPass::changed(piece.file, "a line is another one than at first");
   };
-  StageRun run = run_reported(files, stage, work);
+  StageRun run = run_later(files, reported_job(stage, work), first);
   if (run.complete) std::filesystem::remove_all(stage.out / kLinesFolder);
   return run;
 }

@@ -11,6 +11,7 @@
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/document_work.h"
+#include "tephra/data/corpus/first_pass.h"
 #include "tephra/data/corpus/json_text.h"
 #include "tephra/data/dedup/corpus_text.h"
 
@@ -141,11 +142,17 @@ class SubstringWriter {
   }
 
   void work(const CorpusPiece& piece, PieceResult& result) const {
+    bool changed = false;
     each_document(piece, options_.text_field, result, [&](const Document& document) {
       const auto& places = places_[piece.file_index];
       const auto found = std::lower_bound(
           places.begin(), places.end(), document.row,
           [](const CorpusText::Place& place, int64_t row) { return place.row < row; });
+      if (found == places.end() || found->row != document.row ||
+          found->bytes != document.text.size()) {
+        changed = true;
+        return;
+      }
       const std::vector<ByteRange> ranges = marked_ranges(
           marks_, found->begin, document.text, static_cast<size_t>(options_.least_bytes));
       if (ranges.empty()) {
@@ -156,6 +163,7 @@ class SubstringWriter {
       write_changed(document, without_ranges(document, ranges, piece.file.source, result.tally),
                     result);
     });
+    if (changed) FirstPass::changed(piece.file, "a text is another one than at first");
   }
 
  private:
@@ -193,9 +201,12 @@ StageRun dedup_substrings(std::span<const CorpusFile> files, const SubstringDedu
   stage.what = "dedup substrings";
   stage.streams = {documents_stream(stage)};
   stage.settings = format("{} {}", texts.settings, stage.level);
-  StageRun run = run_reported(files, stage, [&](const CorpusPiece& piece, PieceResult& result) {
+  const FirstPass first(files, read);
+  StageJob job = reported_job(stage, [&](const CorpusPiece& piece, PieceResult& result) {
+    first.check(piece);
     writer.work(piece, result);
   });
+  StageRun run = run_later(files, job, first);
   if (run.complete) std::filesystem::remove_all(stage.out / kSubstringFolder);
   return run;
 }

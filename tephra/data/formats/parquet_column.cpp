@@ -24,6 +24,22 @@ size_t number_bytes(ParquetType type) {
   return type == ParquetType::i32 || type == ParquetType::f32 ? 4 : 8;
 }
 
+void append_integer(std::string& out, int64_t bits, const ParquetColumn& column) {
+  if (column.is_unsigned) {
+    const auto value = static_cast<uint64_t>(bits);
+    out += std::to_string(column.type == ParquetType::i32 ? value & UINT32_MAX : value);
+    return;
+  }
+  std::string digits = std::to_string(bits);
+  const size_t sign = bits < 0 ? 1 : 0, scale = static_cast<size_t>(column.scale);
+  if (scale > 0) {
+    const size_t have = digits.size() - sign;
+    if (have <= scale) digits.insert(sign, scale + 1 - have, '0');
+    digits.insert(digits.size() - scale, 1, '.');
+  }
+  out += digits;
+}
+
 }  // namespace
 
 ParquetColumnReader::ParquetColumnReader(const FileReader& file, const ParquetColumn& column,
@@ -191,7 +207,7 @@ void ParquetColumnReader::append_value(std::string& out, size_t at) const {
       break;
     }
     default:
-      out += std::to_string(bits);
+      append_integer(out, bits, column_);
   }
 }
 

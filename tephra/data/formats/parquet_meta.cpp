@@ -13,13 +13,14 @@ namespace {
 constexpr std::string_view kParquetMagic = "PAR1";
 constexpr int64_t kTailBytes = 8;  // size of the footer, magic
 constexpr int64_t kMaxFooter = int64_t{1} << 30;
-constexpr int64_t kJsonText = 19;  // Parquet's number for JSON
+// Parquet's numbers for what a value means.
+constexpr int64_t kDecimal = 5, kFirstUnsigned = 11, kLastUnsigned = 14, kJsonText = 19;
 
 struct SchemaElement {
   std::string name;
   std::optional<int64_t> type;
   int64_t repetition = 0, children = 0;
-  int64_t converted = -1;
+  int64_t converted = -1, scale = 0;
 };
 
 SchemaElement read_element(ThriftReader& in) {
@@ -30,7 +31,8 @@ SchemaElement read_element(ThriftReader& in) {
     if (id == 4) element.name = in.text();
     if (id == 5) element.children = in.integer();
     if (id == 6) element.converted = in.integer();
-    return id == 1 || (id >= 3 && id <= 6);
+    if (id == 7) element.scale = in.integer();
+    return id == 1 || (id >= 3 && id <= 7);
   });
   return element;
 }
@@ -58,6 +60,10 @@ std::vector<ParquetColumn> leaves(const std::vector<SchemaElement>& schema,
     column.supported = open.size() == 1 && element.repetition != 2 &&
                        column.type != ParquetType::i96 && column.type != ParquetType::fixed;
     column.json = column.type == ParquetType::bytes && element.converted == kJsonText;
+    column.is_unsigned = element.converted >= kFirstUnsigned && element.converted <= kLastUnsigned;
+    if (element.converted == kDecimal) column.scale = element.scale;
+    require_data(column.scale >= 0 && column.scale <= 38, "{}: column {} has no known scale", where,
+                 element.name);
     columns.push_back(column);
   }
   return columns;

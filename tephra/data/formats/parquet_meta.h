@@ -29,6 +29,8 @@ struct ParquetColumn {
   bool optional = false;
   bool supported = true;  // flat, and of a type that JSON has
   bool json = false;      // bytes that are JSON
+  bool is_unsigned = false;
+  int64_t scale = 0;  // digits after the point of a decimal that is stored as an integer
 };
 
 struct ParquetChunk {

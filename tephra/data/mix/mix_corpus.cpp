@@ -8,6 +8,7 @@
 #include "tephra/base/hash.h"
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/document_work.h"
+#include "tephra/data/corpus/first_pass.h"
 
 namespace tephra {
 namespace {
@@ -136,7 +137,7 @@ StageRun mix_corpus(std::span<const CorpusFile> files, const MixOptions& options
     result.tally.count("source." + piece.file.source + ".kept", kept);
     result.tally.count("source." + piece.file.source + ".kept_bytes", kept_bytes);
   };
-  StageRun run = run_reported(files, stage, work);
+  StageRun run = run_later(files, reported_job(stage, work), FirstPass(files, counted_run));
   if (run.complete) std::filesystem::remove_all(stage.out / kCountFolder);
   return run;
 }
