@@ -140,7 +140,8 @@ struct ClassifySettings {
     f.read("keep", keep, "labels that stay; none given: all", {.value_name = "LABEL"});
     f.read("least", least, "probability below which a document is dropped", {.min = 0, .max = 1});
     f.read("sample_bytes", sample_bytes,
-           "of a document that are looked at, in stretches; 0: the whole text",
+           "of a document that are looked at, in stretches; the whole text where they leave doubt, "
+           "or with 0",
            {.min = 0, .max = 1e12});
   }
 
