@@ -562,6 +562,29 @@ TEST(Dedup, RanksSourcesAndNamesWhatWasKept) {
   EXPECT_EQ(error_of([&] { corpus.run("wrong", options); }).hint(), "did you mean books?");
 }
 
+TEST(Dedup, NamesWhatWasKeptByItsIdNotByItsRow) {
+  std::mt19937 random(33);
+  const std::string text = sentence(random, 100);
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  // As a filter leaves it: rows are no longer those of the first input.
+  write_file(scratch / "in/a.jsonl", "{\"text\":\"" + text + "\",\"tephra_id\":\"web/one:7\"}\n" +
+                                         "{\"text\":\"" + text +
+                                         "\",\"tephra_id\":\"web/one:9\"}\n");
+  for (const bool verify : {true, false}) {
+    DedupOptions options = with_preset("native");
+    options.verify = verify;
+    StageSettings stage;
+    stage.out = scratch / (verify ? "verified" : "not");
+    dedup_corpus(corpus_files(std::vector<std::string>{(scratch / "in").string()}), options, stage);
+    const std::string removed = read_decompressed(stage.out / "removed/in/a.jsonl.zst", 1 << 20);
+    EXPECT_NE(removed.find(
+                  R"("id":"web/one:9","place":"in/a:2","kept":"web/one:7","cluster":"web/one:7")"),
+              std::string::npos)
+        << removed;
+  }
+}
+
 TEST(Dedup, StopsWhenASourceWouldLoseTooMuch) {
   std::mt19937 random(37);
   DedupCorpus corpus;

@@ -11,6 +11,7 @@ namespace tephra {
 namespace {
 
 constexpr const char* kSets = "sets";
+constexpr const char* kIds = "ids";
 constexpr const char* kMembersEnding = ".bin";
 constexpr int64_t kPageBytes = 4096, kLeastSetsBytes = int64_t{1} << 20;
 
@@ -54,28 +55,59 @@ const ClusterMember* find_row(std::span<const ClusterMember> of_file, int64_t ro
   return found != of_file.end() && found->row == row ? &*found : nullptr;
 }
 
-StageRun write_shingle_sets(std::span<const CorpusFile> files,
-                            std::span<const ClusterMember> members, const SignaturePreset& preset,
-                            const std::string& text_field, StageSettings settings) {
+StageRun write_members(std::span<const CorpusFile> files, std::span<const ClusterMember> members,
+                       const MemberReading& reading, StageSettings settings) {
   settings.what = "compare";
   settings.inner = true;
-  settings.streams = {{kSets, kMembersEnding, StreamCoding::plain}};
-  settings.settings = format("sets {} {}", preset.name, text_field);
+  settings.streams = {{kIds, kMembersEnding, StreamCoding::plain}};
+  if (reading.with_sets) settings.streams.push_back({kSets, kMembersEnding, StreamCoding::plain});
+  settings.settings =
+      format("members {} {} {}", reading.preset.name, reading.text_field, reading.with_sets);
   return run_stage(files, settings, [&](const CorpusPiece& piece, PieceResult& result) {
     const std::span<const ClusterMember> of_file = members_of(members, piece.file_index);
     if (of_file.empty()) return;
-    Signer signer(preset);
+    Signer signer(reading.preset);
     JsonLine parser;
     std::vector<uint64_t> hashes;
     for (const Line& line : piece.lines) {
       if (find_row(of_file, line.row) == nullptr) continue;
-      signer.shingle_set(parser.padded_string_field(piece.window.text(line), text_field), kSetLimit,
-                         hashes);
+      const std::string_view text =
+          parser.padded_string_field(piece.window.text(line), reading.text_field);
+      const std::string id(parser.find_string(kIdField).value_or(piece.id(line)));
+      const auto size = static_cast<uint32_t>(id.size());
+      result.streams[0].append(reinterpret_cast<const char*>(&size), sizeof size);
+      result.streams[0] += id;
+      if (!reading.with_sets) continue;
+      signer.shingle_set(text, kSetLimit, hashes);
       const uint64_t count = hashes.size();
-      result.streams[0].append(reinterpret_cast<const char*>(&count), sizeof count);
-      result.streams[0].append(reinterpret_cast<const char*>(hashes.data()), 8 * hashes.size());
+      result.streams[1].append(reinterpret_cast<const char*>(&count), sizeof count);
+      result.streams[1].append(reinterpret_cast<const char*>(hashes.data()), 8 * hashes.size());
     }
   });
+}
+
+MemberIds::MemberIds(std::span<const CorpusFile> files, std::span<const ClusterMember> members,
+                     const Path& folder) {
+  ids_.reserve(members.size());
+  for (size_t file = 0; file < files.size(); ++file) {
+    const size_t count = members_of(members, file).size();
+    if (count == 0) continue;
+    maps_.push_back(MappedFile::open(folder / kIds / (files[file].title() + kMembersEnding)));
+    const std::span<const std::byte> bytes = maps_.back()->bytes();
+    size_t at = 0;
+    for (size_t i = 0; i < count; ++i) {
+      uint32_t size = 0;
+      const bool begins = at + sizeof size <= bytes.size();
+      if (begins) std::memcpy(&size, bytes.data() + at, sizeof size);
+      at += sizeof size;
+      require_data(begins && at + size <= bytes.size(),
+                   "{}: ends before its last id; remove the output folder",
+                   maps_.back()->path().string());
+      ids_.emplace_back(reinterpret_cast<const char*>(bytes.data()) + at, size);
+      at += size;
+    }
+    maps_.back()->release(bytes);
+  }
 }
 
 ShingleSets::ShingleSets(std::span<const CorpusFile> files, std::span<const ClusterMember> members,

@@ -32,9 +32,27 @@ const ClusterMember* find_row(std::span<const ClusterMember> of_file, int64_t ro
 // Hashes kept of a document; two longer ones are compared by an estimate with an error near 0.01.
 inline constexpr size_t kSetLimit = 2048;
 
-StageRun write_shingle_sets(std::span<const CorpusFile> files,
-                            std::span<const ClusterMember> members, const SignaturePreset& preset,
-                            const std::string& text_field, StageSettings settings);
+// Reads the members once more and keeps their ids, and their sets where they are to be compared.
+struct MemberReading {
+  SignaturePreset preset;
+  std::string text_field;
+  bool with_sets = true;
+};
+StageRun write_members(std::span<const CorpusFile> files, std::span<const ClusterMember> members,
+                       const MemberReading& reading, StageSettings settings);
+
+// The id of each member, read from disk as it is asked for. Any thread may ask.
+class MemberIds {
+ public:
+  MemberIds(std::span<const CorpusFile> files, std::span<const ClusterMember> members,
+            const Path& folder);
+
+  std::string_view operator[](size_t member) const { return ids_[member]; }
+
+ private:
+  std::vector<std::shared_ptr<MappedFile>> maps_;
+  std::vector<std::string_view> ids_;
+};
 
 // Read from disk as they are asked for; of what was read about `memory_bytes` stay in memory. Any
 // thread may ask.

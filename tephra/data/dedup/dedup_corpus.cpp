@@ -208,8 +208,8 @@ void count_known(Resolved& resolved, const Known& known, const SignatureFiles& s
 }
 
 struct WriterInput {
-  std::span<const CorpusFile> files;
   std::span<const ClusterMember> members;
+  const MemberIds* ids;  // null when there are no members
   std::span<const Removal> removals;
   std::string text_field;
   std::vector<bool> skip_file;  // of a reference
@@ -258,11 +258,12 @@ class DedupWriter {
     return found != in_.removals.end() && found->document == document ? &*found : nullptr;
   }
 
-  std::string place(uint32_t document) const {
+  // Of a member: as later stages know it, wherever it stands in this input.
+  std::string_view id_of(uint32_t document) const {
     const auto found = std::lower_bound(
         in_.members.begin(), in_.members.end(), document,
         [](const ClusterMember& member, uint32_t d) { return member.member.document < d; });
-    return in_.files[found->file].title() + CorpusPiece::format_row(found->row);
+    return (*in_.ids)[static_cast<size_t>(found - in_.members.begin())];
   }
 
   // Copied without parsing: it was parsed when it was signed.
@@ -290,12 +291,12 @@ class DedupWriter {
     out += ",\"place\":";
     append_json_string(out, piece.id(line));
     out += ",\"kept\":";
-    append_json_string(out, place(removal.survivor));
+    append_json_string(out, id_of(removal.survivor));
     out += ",\"cluster\":";
-    append_json_string(out, place(removal.cluster));
+    append_json_string(out, id_of(removal.cluster));
     out += format(",\"similarity\":{:.4f}}}\n", removal.similarity);
     result.tally.count("removed_bytes", static_cast<int64_t>(text.size()));
-    result.tally.sample("removed", id + " (kept: " + place(removal.survivor) + ")", text);
+    result.tally.sample("removed", format("{} (kept: {})", id, id_of(removal.survivor)), text);
   }
 
   void remove_known(const CorpusPiece& piece, const Line& line, const IndexMatch& match,
@@ -416,12 +417,14 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
   const FirstPass first(files, signed_run);
   work.out = stage.out / kDedupFolder / "sets";
   std::optional<ShingleSets> sets;
-  if (options.verify && !members.empty()) {
+  std::optional<MemberIds> ids;
+  if (!members.empty()) {
     StageRun compared =
-        write_shingle_sets(files, members, options.preset, options.text_field, work);
+        write_members(files, members, {options.preset, options.text_field, options.verify}, work);
     if (!compared.complete) return compared;
     first.check(compared);
-    sets.emplace(files, members, work.out, options.memory_bytes / 2);
+    if (options.verify) sets.emplace(files, members, work.out, options.memory_bytes / 2);
+    ids.emplace(files, members, work.out);
   }
   Resolved resolved = resolve(members, rules, sets ? &*sets : nullptr);
   sets.reset();  // what is mapped counts as memory
@@ -431,8 +434,8 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
   stage.what = "write";
   stage.streams = {documents_stream(stage), {"removed"}};
   stage.settings = dedup_settings(options, stage);
-  const DedupWriter writer({files, members, resolved.removals, options.text_field, skip_file,
-                            signed_run.tally[counted::kBad] > 0, known});
+  const DedupWriter writer({members, ids ? &*ids : nullptr, resolved.removals, options.text_field,
+                            skip_file, signed_run.tally[counted::kBad] > 0, known});
   StageRun written = run_stage(files, stage, [&](const CorpusPiece& piece, PieceResult& result) {
     first.check(piece);
     writer.work(piece, result);
