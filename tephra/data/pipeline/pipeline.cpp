@@ -183,6 +183,8 @@ class PipelineRun {
       }
       at = end;
     }
+    // The first rank takes the ranks' files away: not before all have read its last word.
+    if (ranks_) ranks_->gather("the end of the pipeline");
   }
 
  private:
