@@ -47,6 +47,10 @@ def main():
     duck.run(f"COPY t TO '{folder}/brotli.parquet' (FORMAT parquet, CODEC 'brotli')")
     duck.run(f"COPY (SELECT source, [n, n+1] AS list, {{'a': n}} AS s FROM t LIMIT 3) TO '{folder}/nested.parquet' "
              "(FORMAT parquet)")
+    duck.run("COPY (SELECT 18446744073709551615::UBIGINT AS u, 4294967295::UINTEGER AS v, 1.25::DECIMAL(18,2) AS d, "
+             f"-0.05::DECIMAL(9,2) AS e, -7::INTEGER AS i) TO '{folder}/meanings.parquet' (FORMAT parquet)")
+    duck.run("COPY (SELECT 'abcd' AS text, DATE '1969-12-30' AS d, TIMESTAMP '2024-02-29 23:59:58.25' AS t, "
+             f"TIME '07:08:09' AS c, [1.5, 2.5] AS q) TO '{folder}/moments.parquet' (FORMAT parquet, COMPRESSION uncompressed)")
 
 
 if __name__ == "__main__":

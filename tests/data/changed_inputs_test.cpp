@@ -20,11 +20,13 @@ std::string one_line(int number) {
   return "{\"text\":\"a line of its own words, number " + std::to_string(number) + "\"}\n";
 }
 
-void replace_unseen(const Path& path, std::string text) {
-  const auto time = std::filesystem::last_write_time(path);
-  text.resize(std::filesystem::file_size(path), ' ');
-  write_file(path, text);
-  std::filesystem::last_write_time(path, time);
+// Of the size by which a file is known again: both ends.
+const std::string kEnd = std::string(5000, ' ') + "\n";
+
+void replace_unseen(const Path& path, const std::string& text) {
+  std::string all = kEnd + text;
+  all.resize(std::filesystem::file_size(path) - kEnd.size(), ' ');
+  write_file(path, all + kEnd);
 }
 
 // The first pass reads both files, then one of them changes, then a later pass reads it.
@@ -33,7 +35,7 @@ void expect_noticed(const std::string& later, OnError on_error, const RunShard& 
   std::filesystem::create_directory(scratch / "in");
   std::string many;
   for (int i = 0; i < 40; ++i) many += one_line(i);
-  write_file(scratch / "in" / "a.jsonl", many + std::string(4000, ' ') + "\n");
+  write_file(scratch / "in" / "a.jsonl", kEnd + many + std::string(4000, ' ') + "\n" + kEnd);
   write_file(scratch / "in" / "b.jsonl", one_line(50));
   const auto files = corpus_files(std::vector<std::string>{(scratch / "in").string()});
   StageSettings stage;

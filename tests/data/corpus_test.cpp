@@ -255,6 +255,13 @@ TEST(JsonText, ReplacesAndAddsFieldsInPlace) {
   EXPECT_EQ(out, R"({"a":[],"n":3})");
 }
 
+TEST(JsonText, ReplacesAFieldThatIsThere) {
+  std::string out;
+  append_with_value(out, R"({"label":"old","text":"a"})", "label", "3");
+  append_with_value(out, R"({"text":"a"})", "label", "3");
+  EXPECT_EQ(out, R"({"label":3,"text":"a"}{"text":"a","label":3})");
+}
+
 TEST(JsonText, EscapesEveryByteAtEveryPlace) {
   for (int c = 0; c < 128; ++c) {
     for (size_t at = 0; at < 20; ++at) {

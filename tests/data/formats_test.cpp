@@ -76,6 +76,22 @@ TEST(Parquet, KeepsTheMeaningOfUnsignedIntegersAndDecimals) {
             "{\"u\":18446744073709551615,\"v\":4294967295,\"d\":1.25,\"e\":-0.05,\"i\":-7}\n");
 }
 
+TEST(Parquet, WritesDatesAndTimesAsPeopleReadThem) {
+  EXPECT_EQ(all_of(kParquet / "moments.parquet"),
+            "{\"text\":\"abcd\",\"d\":\"1969-12-30\",\"t\":\"2024-02-29T23:59:58.250000\","
+            "\"c\":\"07:08:09\"}\n");
+}
+
+TEST(Parquet, TextThatIsNoUtf8IsForTheStageToJudge) {
+  const Scratch scratch;
+  std::string bytes = read_file(kParquet / "moments.parquet");
+  for (size_t at = bytes.find("abcd"); at != std::string::npos; at = bytes.find("abcd", at)) {
+    bytes.replace(at, 4, "ab\xff\xfe");
+  }
+  write_file(scratch / "a.parquet", bytes);
+  EXPECT_NE(all_of(scratch / "a.parquet").find("\"ab\xff\xfe\""), std::string::npos);
+}
+
 TEST(Parquet, RefusesWhatIsCutOffOrDamaged) {
   const Scratch scratch;
   for (const char* name :

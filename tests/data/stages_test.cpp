@@ -288,8 +288,12 @@ TEST(Pipeline, RunsStagesAndGoesOnWhereItWas) {
   ASSERT_EQ(result.stages.size(), 2u);
   EXPECT_EQ(result.stages[1].second.find("kept")->integer(), 2);
   std::filesystem::remove_all(corpus.scratch / "web");  // nothing is read again
-  corpus.add("web", document("x"));
   EXPECT_EQ(run_pipeline(config, false).stages[1].second.find("kept")->integer(), 2);
+  corpus.add("web", document("x"));  // but other documents are noticed
+  const Error other_inputs = error_of([&] { run_pipeline(config, false); });
+  EXPECT_EQ(other_inputs.fault(), Fault::usage);
+  EXPECT_NE(std::string(other_inputs.what()).find("inputs"), std::string::npos)
+      << other_inputs.what();
   config.stages[0].filter.threshold = {"zyda1.length_min=1"};
   EXPECT_EQ(error_of([&] { run_pipeline(config, false); }).fault(), Fault::usage);
   config.stages[0].filter.mode = "compat";

@@ -68,6 +68,10 @@ FastTextModel::Prediction predict_by_sample(const FastTextModel& model, std::str
 StageJob classify_job(const std::shared_ptr<const FastTextModel>& shared,
                       const ClassifyOptions& options, StageSettings stage) {
   check_labels(*shared, options);
+  for (const std::string& field : {options.name, options.name + "_score"}) {
+    require(field != options.text_field && field != kIdField,
+            "field: '{}' is not for labels; documents need it themselves", field);
+  }
   stage.what = "classify";
   stage.streams = {documents_stream(stage)};
   stage.settings =
@@ -95,7 +99,7 @@ StageJob classify_job(const std::shared_ptr<const FastTextModel>& shared,
       append_json_string(name, label);
       append_document(line, document, options.name, name);
       line.pop_back();
-      append_with_field(result.streams[0], line, options.name + "_score",
+      append_with_value(result.streams[0], line, options.name + "_score",
                         format("{:.4f}", best.probability));
       result.streams[0] += '\n';
     });

@@ -46,7 +46,7 @@ void append_document(std::string& out, const Document& document, std::string_vie
   std::string line;
   append_document(line, document);
   line.pop_back();
-  append_with_field(out, line, field, json);
+  append_with_value(out, line, field, json);
   out += '\n';
 }
 

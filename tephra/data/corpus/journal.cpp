@@ -23,6 +23,7 @@ JournalEntry read_entry(const Json& json, const std::string& where, size_t sampl
   entry.offset = fields.integer("offset");
   entry.row = fields.integer("row");
   entry.finished = fields.boolean("finished");
+  if (fields.has("input")) entry.input = fields.string("input");
   for (const Json& size : fields.array("out")) {
     require_data(size.is_int(), "{}: out: expected integers", where);
     entry.out_size.push_back(size.integer());
@@ -42,6 +43,7 @@ Json entry_json(const JournalEntry& entry) {
   json["offset"] = entry.offset;
   json["row"] = entry.row;
   json["finished"] = entry.finished;
+  if (!entry.input.empty()) json["input"] = entry.input;
   json["out"] = std::move(sizes);
   bool any = false;
   for (const Json& table : entry.tables) any |= !table.is_null();

@@ -17,6 +17,7 @@ struct JournalEntry {
   int64_t row = 0;                // lines so far
   std::vector<int64_t> out_size;  // bytes of each stream
   bool finished = false;
+  std::string input;         // which file it is (mark_of_file), of a stage that reads it itself
   std::vector<Json> tables;  // of each stream that is a Parquet file, how far it is
   Tally tally;
   // Of a stage that is fed by another in the same pass: that one's state, and what it has handed

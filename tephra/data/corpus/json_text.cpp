@@ -134,17 +134,20 @@ std::optional<ByteRange> find_json_value(std::string_view object, std::string_vi
   }
 }
 
+void append_with_value(std::string& out, std::string_view object, std::string_view field,
+                       std::string_view json) {
+  const auto range = find_json_value(object, field);
+  if (!range) return append_with_field(out, object, field, json);
+  out += object.substr(0, range->begin);
+  out += json;
+  out += object.substr(range->end);
+}
+
 void append_with_string(std::string& out, std::string_view object, std::string_view field,
                         std::string_view value) {
-  if (const auto range = find_json_value(object, field)) {
-    out += object.substr(0, range->begin);
-    append_json_string(out, value);
-    out += object.substr(range->end);
-    return;
-  }
   std::string json;
   append_json_string(json, value);
-  append_with_field(out, object, field, json);
+  append_with_value(out, object, field, json);
 }
 
 void append_with_field(std::string& out, std::string_view object, std::string_view field,

@@ -19,7 +19,10 @@ struct ByteRange {
 // when there is none under that spelling.
 std::optional<ByteRange> find_json_value(std::string_view object, std::string_view field);
 
-// The object with the string as the value of the field; added at the end when it is not there.
+// The object with `json` as the value of the field; added at the end when it is not there.
+void append_with_value(std::string& out, std::string_view object, std::string_view field,
+                       std::string_view json);
+// The same with a string, which is escaped.
 void append_with_string(std::string& out, std::string_view object, std::string_view field,
                         std::string_view value);
 

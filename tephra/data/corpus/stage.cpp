@@ -25,6 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kUnreadable = "unreadable";
+
 // Of the memory that a stage may use: two windows (one is read while the other is worked on), what
 // comes out of one, and what threads need beside it.
 constexpr int64_t kMemoryWindows = 4;
@@ -121,10 +123,21 @@ class FileRun {
 
   void restore(JournalEntry entry) {
     if (before_ && !entry.before.empty()) before_->restore(std::move(entry.before[0]));
+    if (!before_) check_input(entry.input);
     entry.before.clear();
     state_ = std::move(entry);
     state_.out_size.resize(settings_.streams.size());
     state_.tables.resize(settings_.streams.size());
+  }
+
+  // Whether the file is the one of which the journal tells.
+  void check_input(const std::string& before) const {
+    const std::string now = mark_of_file(file_.path);
+    if (before.empty() || now == before || now == kUnreadable) return;
+    throw Error(Fault::usage,
+                format("{}: was changed since the run that {} holds began", file_.path.string(),
+                       settings_.out.string()),
+                "--overwrite begins anew");
   }
 
   void name_outputs() const {
@@ -160,6 +173,7 @@ class FileRun {
       windows_.given() = state_.rest;
     } else {
       windows_.skip_to(state_.offset, state_.row);
+      state_.input = mark_of_file(file_.path);
       read_on();
     }
   }
@@ -357,27 +371,6 @@ class FileRun {
   int64_t file_bytes_ = 0;
 };
 
-// Size and both ends of a file: another one under the same name is noticed.
-std::string mark_of_file(const Path& path) {
-  constexpr int64_t kEnd = 4096;
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return "unreadable";
-  std::string bytes;
-  int64_t size = 0;
-  try {
-    const FileReader reader(path);
-    size = reader.size();
-    bytes.resize(static_cast<size_t>(std::min(size, 2 * kEnd)));
-    const auto to = std::as_writable_bytes(std::span(bytes));
-    const size_t half = to.size() / 2;
-    reader.read(0, to.first(half));
-    reader.read(size - static_cast<int64_t>(to.size() - half), to.subspan(half));
-  } catch (const Error&) {
-    return "unreadable";  // what that means is decided when it is read
-  }
-  return format("{} {}", size, hash_text(xxh3(bytes)));
-}
-
 // Outputs of other settings cannot be joined with these.
 void check_settings(const StageSettings& settings, std::span<const CorpusFile> files) {
   std::string text = settings.settings + "\n";
@@ -395,23 +388,6 @@ void check_settings(const StageSettings& settings, std::span<const CorpusFile> f
                 "repeat the command it was begun with, or give --overwrite to begin anew");
   }
   if (!fs::exists(path)) write_file(path, text);
-}
-
-// Of a stage that reads the files itself; one that was fed what they say may go on by reading them.
-void check_inputs(const StageSettings& settings, std::span<const CorpusFile> files) {
-  std::string text;
-  for (const CorpusFile& file : files) text += mark_of_file(file.path) + "\n";
-  const Path path = settings.out / kWorkFolder / "inputs";
-  if (!fs::exists(path)) return write_file(path, text);
-  const std::string before = read_file(path);
-  if (before == text) return;
-  const auto was = split(before, '\n'), is = split(text, '\n');
-  size_t at = 0;
-  while (at + 1 < files.size() && at < was.size() && was[at] == is[at]) ++at;
-  throw Error(Fault::usage,
-              format("{}: was changed since the run that {} holds began", files[at].path.string(),
-                     settings.out.string()),
-              "--overwrite begins anew");
 }
 
 }  // namespace
@@ -489,7 +465,6 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
   std::string what;
   for (size_t j = 0; j < jobs.size(); ++j) {
     check_settings(jobs[j].settings, files);
-    if (j == 0) check_inputs(jobs[j].settings, files);
     runs[j].tally = Tally(static_cast<size_t>(jobs[j].settings.samples));
     runs[j].file_rows.resize(files.size());
     what += (j > 0 ? ", " : "") + jobs[j].settings.what;
@@ -555,6 +530,26 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
 void join_ranks(StageSettings& settings) {
   if (!settings.shard.ranks) return;
   settings.ranks = std::make_shared<Ranks>(settings.out / kRanksFolder, settings.shard);
+}
+
+std::string mark_of_file(const Path& path) {
+  constexpr int64_t kEnd = 4096;
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return kUnreadable;
+  std::string bytes;
+  int64_t size = 0;
+  try {
+    const FileReader reader(path);
+    size = reader.size();
+    bytes.resize(static_cast<size_t>(std::min(size, 2 * kEnd)));
+    const auto to = std::as_writable_bytes(std::span(bytes));
+    const size_t half = to.size() / 2;
+    reader.read(0, to.first(half));
+    reader.read(size - static_cast<int64_t>(to.size() - half), to.subspan(half));
+  } catch (const Error&) {
+    return kUnreadable;  // what that means is decided when it is read
+  }
+  return format("{} {}", size, hash_text(xxh3(bytes)));
 }
 
 std::string mark_of_files(std::span<const CorpusFile> files) {

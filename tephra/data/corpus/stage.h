@@ -119,6 +119,8 @@ inline constexpr const char* kDamaged = "damaged_files";
 inline constexpr const char* kTextBytes = "text_bytes";
 }  // namespace counted
 
+// Size and a hash of both ends: another file under the same name is noticed.
+std::string mark_of_file(const Path& path);
 // Which files these are, by number, names and content: "7 files, 0123456789abcdef".
 std::string mark_of_files(std::span<const CorpusFile> files);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -24,7 +25,34 @@ size_t number_bytes(ParquetType type) {
   return type == ParquetType::i32 || type == ParquetType::f32 ? 4 : 8;
 }
 
+// ISO 8601, without a zone: whether a time is UTC's is not always known.
+void append_moment(std::string& out, int64_t count, ParquetMoment moment) {
+  using enum ParquetMoment;
+  const bool milliseconds = moment == time_ms || moment == timestamp_ms;
+  count = std::clamp(count, -(int64_t{1} << 62), int64_t{1} << 62);  // what is beyond is nonsense
+  const bool has_date = moment != time_ms && moment != time_us, has_time = moment != days;
+  const int64_t second = milliseconds ? 1000 : 1000000, whole_day = 86400 * second;
+  const int64_t day = has_time ? count / whole_day - (count % whole_day < 0 ? 1 : 0) : count;
+  out += '"';
+  if (has_date) {
+    constexpr int64_t kMostDays = 10'000'000;  // what a calendar of 16 bits of years holds
+    const auto shown = static_cast<int>(std::clamp(day, -kMostDays, kMostDays));
+    const std::chrono::year_month_day date{std::chrono::sys_days{std::chrono::days{shown}}};
+    out += format("{:04}-{:02}-{:02}", static_cast<int>(date.year()),
+                  static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));
+  }
+  if (has_date && has_time) out += 'T';
+  if (has_time) {
+    const int64_t rest = count - day * whole_day, seconds = rest / second, fraction = rest % second;
+    out += format("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if (fraction != 0)
+      out += milliseconds ? format(".{:03}", fraction) : format(".{:06}", fraction);
+  }
+  out += '"';
+}
+
 void append_integer(std::string& out, int64_t bits, const ParquetColumn& column) {
+  if (column.moment != ParquetMoment::none) return append_moment(out, bits, column.moment);
   if (column.is_unsigned) {
     const auto value = static_cast<uint64_t>(bits);
     out += std::to_string(column.type == ParquetType::i32 ? value & UINT32_MAX : value);
@@ -189,7 +217,9 @@ std::string_view ParquetColumnReader::text_at(size_t at) const {
 void ParquetColumnReader::append_value(std::string& out, size_t at) const {
   if (column_.type == ParquetType::bytes) {
     const std::string_view text = text_at(at);
-    append_json_string(out, is_utf8(text) ? text : lossy_utf8(text));
+    // Text that is no UTF-8 makes its document a bad one, as in JSON lines; other bytes are shown
+    // as well as they can be.
+    append_json_string(out, column_.text || is_utf8(text) ? text : lossy_utf8(text));
     return;
   }
   const size_t index = by_index_ ? indices_[at] : at;

@@ -14,7 +14,8 @@ constexpr std::string_view kParquetMagic = "PAR1";
 constexpr int64_t kTailBytes = 8;  // size of the footer, magic
 constexpr int64_t kMaxFooter = int64_t{1} << 30;
 // Parquet's numbers for what a value means.
-constexpr int64_t kDecimal = 5, kFirstUnsigned = 11, kLastUnsigned = 14, kJsonText = 19;
+constexpr int64_t kUtf8 = 0, kEnum = 4, kDecimal = 5, kDate = 6, kTimestampMicros = 10,
+                  kFirstUnsigned = 11, kLastUnsigned = 14, kJsonText = 19;
 
 struct SchemaElement {
   std::string name;
@@ -43,23 +44,34 @@ std::vector<ParquetColumn> leaves(const std::vector<SchemaElement>& schema,
   require_data(!schema.empty() && schema[0].children >= 0, "{}: has no schema", where);
   std::vector<ParquetColumn> columns;
   std::vector<int64_t> open = {schema[0].children};  // children that are still to come
+  std::vector<std::string> groups;                   // their names, but the root's
   for (size_t i = 1; i < schema.size(); ++i) {
-    while (!open.empty() && open.back() == 0) open.pop_back();
+    while (!open.empty() && open.back() == 0) {
+      open.pop_back();
+      if (!groups.empty()) groups.pop_back();
+    }
     require_data(!open.empty(), "{}: its schema is damaged", where);
     --open.back();
     const SchemaElement& element = schema[i];
     if (element.children > 0) {
       require_data(open.size() < 64, "{}: its schema is nested too deeply", where);
       open.push_back(element.children);
+      groups.push_back(element.name);
       continue;
     }
     require_data(element.type && *element.type >= 0 && *element.type <= 7,
                  "{}: column {} has no known type", where, element.name);
-    ParquetColumn column{element.name, static_cast<ParquetType>(*element.type),
+    std::string name;
+    for (const std::string& group : groups) name += group + ".";
+    ParquetColumn column{name + element.name, static_cast<ParquetType>(*element.type),
                          element.repetition == 1, true};
     column.supported = open.size() == 1 && element.repetition != 2 &&
                        column.type != ParquetType::i96 && column.type != ParquetType::fixed;
     column.json = column.type == ParquetType::bytes && element.converted == kJsonText;
+    column.text = element.converted == kUtf8 || element.converted == kEnum || column.json;
+    if (element.converted >= kDate && element.converted <= kTimestampMicros) {
+      column.moment = static_cast<ParquetMoment>(element.converted - kDate + 1);
+    }
     column.is_unsigned = element.converted >= kFirstUnsigned && element.converted <= kLastUnsigned;
     if (element.converted == kDecimal) column.scale = element.scale;
     require_data(column.scale >= 0 && column.scale <= 38, "{}: column {} has no known scale", where,

@@ -23,13 +23,18 @@ enum class ParquetType {
   fixed = 7
 };
 
+// What an integer counts, of a column of dates or times.
+enum class ParquetMoment { none, days, time_ms, time_us, timestamp_ms, timestamp_us };
+
 struct ParquetColumn {
-  std::string name;
+  std::string name;  // of one below groups, with theirs: "quality.list.element"
   ParquetType type = ParquetType::bytes;
   bool optional = false;
   bool supported = true;  // flat, and of a type that JSON has
   bool json = false;      // bytes that are JSON
+  bool text = false;      // bytes that are UTF-8, or should be
   bool is_unsigned = false;
+  ParquetMoment moment = ParquetMoment::none;
   int64_t scale = 0;  // digits after the point of a decimal that is stored as an integer
 };
 

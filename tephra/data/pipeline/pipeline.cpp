@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kMadeFrom =
+    "# made from ";                                 // begins what is left out where inputs are gone
 constexpr const char* kConfigFile = "config.toml";  // of a stage, with all that it depends on
 
 CorpusContext context_of(const PipelineConfig& config) {
@@ -50,11 +52,47 @@ struct StageRecord {
   void fields(ConfigFields& f) { config.stage_fields(f); }
 };
 
-// `inputs` says which files it was made from.
+// Files beside the documents that decide what a stage does.
+std::vector<Path> files_of(const PipelineStage& stage) {
+  std::vector<Path> files;
+  if (stage.kind == "classify") files.emplace_back(stage.classify.model);
+  if (stage.kind == "decontaminate") {
+    for (const std::string& task : stage.decontaminate.task) {
+      files.emplace_back(fs::exists(task) ? task : task.substr(task.find('=') + 1));
+    }
+  }
+  if (stage.kind == "filter" && stage.filter.word_lists) {
+    std::error_code ignored;  // a folder that is not there is told when lists are read
+    for (const auto& entry : fs::directory_iterator(*stage.filter.word_lists, ignored)) {
+      files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+  }
+  return files;
+}
+
+// Stages that are done do not need their inputs any more: nothing when they are gone.
+std::string mark_of_inputs(const PipelineConfig& config) {
+  try {
+    return mark_of_files(corpus_files(config.inputs));
+  } catch (const Error&) {
+    return "";  // a stage that does need them says what is wrong
+  }
+}
+
+// `inputs` says which documents it was made from.
 std::string stage_config(const PipelineConfig& config, size_t count, std::string_view inputs) {
   StageRecord record{config};
   record.config.stages.resize(count);
-  return dump_config(record) + format("# made from {}\n", inputs);
+  std::string text = dump_config(record);
+  if (inputs.empty()) return text;
+  text += format("{}{}\n", kMadeFrom, inputs);
+  for (const PipelineStage& stage : record.config.stages) {
+    for (const Path& file : files_of(stage)) {
+      text += format("# with {}: {}\n", file.string(), mark_of_file(file));
+    }
+  }
+  return text;
 }
 
 std::vector<std::string> folder_names(const PipelineConfig& config) {
@@ -113,7 +151,9 @@ class StageFolder {
   bool feeds() const { return settings_.format != DocumentFormat::parquet; }
 
   bool same() const {
-    return fs::exists(path_ / kConfigFile) && read_file(path_ / kConfigFile) == want_;
+    if (!fs::exists(path_ / kConfigFile)) return false;
+    const std::string text = read_file(path_ / kConfigFile);
+    return text == want_ || text.substr(0, text.find(kMadeFrom)) == want_;
   }
   bool done() const { return same() && fs::exists(path_ / kReportFile); }
   bool has_documents() const { return done() && fs::exists(path_ / kDocumentsFolder); }
@@ -130,10 +170,10 @@ class StageFolder {
 
   void check_settings(bool overwrite) const {
     if (!fs::exists(path_ / kConfigFile) || same() || overwrite) return;
-    throw Error(
-        Fault::usage,
-        format("{}: was made with other settings, or from other stages or inputs", path_.string()),
-        "--overwrite makes it anew; another `name` keeps both");
+    throw Error(Fault::usage,
+                format("{}: was made with other settings, from other stages, inputs or files",
+                       path_.string()),
+                "--overwrite makes it anew; another `name` keeps both");
   }
 
   void prepare(bool overwrite) const {
@@ -157,7 +197,7 @@ class PipelineRun {
   PipelineRun(const PipelineConfig& config, const std::vector<std::string>& names, bool overwrite)
       : config_(config), overwrite_(overwrite) {
     if (names.empty()) return;
-    const std::string inputs = mark_of_files(corpus_files(config.inputs));
+    const std::string inputs = mark_of_inputs(config);
     for (size_t i = 0; i < names.size(); ++i) folders_.emplace_back(config, i, names[i], inputs);
   }
 
