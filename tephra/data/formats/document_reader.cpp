@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tephra/base/error.h"
+
 namespace tephra {
 
 bool is_document_file(const Path& path) {
