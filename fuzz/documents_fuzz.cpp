@@ -9,12 +9,14 @@
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/json_text.h"
 #include "tephra/data/corpus/line_windows.h"
+#include "tephra/data/line_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tephra;
   const std::string_view text = fuzz::text_of(data, size);
   const fuzz::MemoryFile file(text);
   std::vector<std::string_view> want = split(text, '\n');
+  want[0].remove_prefix(byte_order_mark(want[0]));
   LineWindows windows(file.path(), 16, 1 << 20);
   for (bool last = false; !last;) {
     const LineWindow window = windows.next();
