@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/data/corpus/stage.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <future>
 #include <mutex>
@@ -457,9 +459,19 @@ void add_entry(std::span<StageRun> runs, size_t file, const JournalEntry& entry)
   }
 }
 
+// Windows go back to the system when they are done with. glibc would come to keep blocks of their
+// size for the thread that had them, and what is kept so counts against --memory.
+void give_windows_back() {
+#if defined(__GLIBC__)
+  static const int kSet = ::mallopt(M_MMAP_THRESHOLD, 8 << 20);
+  static_cast<void>(kSet);
+#endif
+}
+
 }  // namespace
 
 std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<const StageJob> jobs) {
+  give_windows_back();
   const StageSettings& settings = jobs.back().settings;
   std::vector<StageRun> runs(jobs.size());
   std::string what;
