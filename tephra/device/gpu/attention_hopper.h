@@ -57,19 +57,6 @@ __device__ inline void leave(Dealer* dealer) {
   }
 }
 
-// Where a ring of stages stands.
-template <int kStages>
-struct Ring {
-  int stage = 0;
-  uint32_t phase = 0;
-  __device__ void advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-};
-
 // A tile of queries of one head and the keys that they see.
 struct QueryUnit {
   int row;  // the first; negative: no more units

@@ -37,17 +37,7 @@ __device__ inline Stages& prepared_stages() {
   return s;
 }
 
-// Where the ring of stages stands.
-struct Position {
-  int stage = 0;
-  uint32_t phase = 0;
-  __device__ void advance() {
-    if (++stage == kRingStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-};
+using Position = Ring<kRingStages>;
 
 // A warpgroup's tile on its way out: boxes of 64 rows of 128 bytes with the copy engine's swizzle,
 // one written while the other is read.

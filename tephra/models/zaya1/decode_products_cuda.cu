@@ -118,18 +118,6 @@ __device__ T& aligned_shared(gpu::Bits128* room) {
 template <class T>
 constexpr int64_t kAlignedBytes = sizeof(T) + 1024;
 
-template <int kStages>
-struct WideRing {
-  int stage = 0;
-  uint32_t phase = 0;
-  __device__ void advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-};
-
 // A block goes from tile to tile; one thread asks for chunks of both operands.
 template <int kTokens, int kSteps, class Result>
 __global__ void __launch_bounds__(kWideThreads, 1)
@@ -170,7 +158,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
     gpu::wait_for_kernel_ahead();
     gpu::let_next_kernel_start();
     for (int i = 0; i < ahead; ++i) ask_tokens(i, i);
-    WideRing<kStages> at;
+    hopper::Ring<kStages> at;
     for (int i = ahead; i < count; ++i, at.advance()) {
       hopper::wait_barrier(&shared.empty[at.stage], at.phase);
       ask_rows(i, at.stage);
@@ -180,7 +168,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   }
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
-  WideRing<kStages> at;
+  hopper::Ring<kStages> at;
   for (int tile = first; tile < tiles; tile += step) {
     hopper::WideSums<kTokens> sums;
     for (int range = 0; range < hopper::kWideSplits; ++range) {
