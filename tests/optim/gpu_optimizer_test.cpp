@@ -82,9 +82,11 @@ TEST_F(GpuOptimizer, RoundsNewtonSchulzToBf16AsTheCpuDoes) {
   expect_close_updates(train_on(gpu_, DType::f32, true), train_on(kCpu, DType::f32, true), 2e-2);
 }
 
-// Large enough for stripes and their mirror.
+// Large enough for tiles or stripes and their mirror; some end within a tile, some that the copy
+// engine does not take.
 TEST_F(GpuOptimizer, MultipliesLargeSymmetricMatricesAsTheCpuDoes) {
-  for (const Shape& shape : {Shape{2, 1152, 1024}, Shape{1, 1024, 1088}}) {
+  for (const Shape& shape : {Shape{2, 1152, 1024}, Shape{1, 1024, 1088}, Shape{3, 648, 520},
+                             Shape{2, 296, 1000}, Shape{2, 300, 290}}) {
     const Tensor x(shape, DType::f32);
     fill_normal(x, {5, 0, 0}, 0, 1 / std::sqrt(static_cast<double>(shape[1] * shape[2])));
     for (const bool narrow : {false, true}) {
