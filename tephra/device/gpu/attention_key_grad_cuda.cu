@@ -36,7 +36,7 @@ struct KeyGradShared {
     init_barrier(&key_empty, kMultipliers);
     for (int i = 0; i < kStages; ++i) {
       init_barrier(&full[i], 1);
-      init_barrier(&empty[i], 8);  // warps that multiply
+      init_barrier(&empty[i], kMultipliers);
     }
     publish_barriers();
   }
@@ -168,10 +168,6 @@ __device__ void add_key_gradients(KeyGradShared<kHead>& s, const KeyShape& shape
   const float scale2 = shape.scale * kLog2e;
   const uint8_t* k = s.k + half * kHalfBox;
   const uint8_t* v = s.v + half * kHalfBox;
-  const auto release = [](uint64_t* barrier) {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) arrive(barrier);
-  };
   Ring<kQueryStages<kHead>> at;
   for (uint32_t phase = 0;; phase ^= 1) {
     wait_barrier(&s.key_full, phase);
@@ -199,7 +195,7 @@ __device__ void add_key_gradients(KeyGradShared<kHead>& s, const KeyShape& shape
       }
       wait_products<kOfKeys ? 1 : 0>();  // the last gradients, and these scores
       pin(p);
-      if (before >= 0) release(&s.empty[before]);
+      if (before >= 0) arrive(&s.empty[before]);
       before = at.stage;
       to_probabilities(p, rows.lse2, scale2);
       if (masked) mask_queries(p, rows, key);
@@ -230,7 +226,7 @@ __device__ void add_key_gradients(KeyGradShared<kHead>& s, const KeyShape& shape
     wait_products<0>();
     pin(dk);
     pin(dv);
-    if (before >= 0) release(&s.empty[before]);
+    if (before >= 0) arrive(&s.empty[before]);
     arrive(&s.key_empty);
     const int64_t row = int64_t{u.split} * shape.keys + top;
     const int rows = shape.keys - top;
