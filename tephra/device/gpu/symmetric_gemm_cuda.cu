@@ -179,9 +179,9 @@ bool symmetric_gemm_hopper(Stream& stream, const SymmetricGemm& g) {
   const Matrices c{g.c, g.side, g.side, g.side, g.count, 64};
   const SymmetricShape shape{static_cast<int>(g.count), static_cast<int>(g.side),
                              static_cast<int>(g.depth), g.alpha, g.beta / g.alpha};
-  // Nothing is saved where all of it is one square on the diagonal.
-  if (processors(stream) == 0 || g.side <= kTileColumns || g.depth == 0 || !a.aligned() ||
-      !c.aligned()) {
+  // Nothing is saved where all of it is one square on the diagonal, or where C is beta X.
+  if (processors(stream) == 0 || g.side <= kTileColumns || g.depth == 0 || g.alpha == 0 ||
+      !a.aligned() || !c.aligned()) {
     return false;
   }
   if (g.transposed) {
