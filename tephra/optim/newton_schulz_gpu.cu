@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Newton-Schulz by products of the whole batch: with A the smaller square, X <- a X + X B or
 // a X + B X for B = b A + c A^2, where the sums are the products' own (beta). A and B are
-// symmetric: of large ones only stripes from the diagonal on are multiplied, and the rest is
-// mirrored.
+// symmetric: of large ones only tiles from the diagonal on are multiplied by a kernel for it, or
+// stripes by the library, and the rest is mirrored.
 #include "tephra/core/gpu_kernel.h"
 #include "tephra/device/gpu/gemm.h"
+#include "tephra/device/gpu/symmetric_gemm.h"
 #include "tephra/optim/newton_schulz.h"
 
 namespace tephra::kernel {
@@ -59,13 +60,32 @@ class GpuIteration {
     const bool tall = rows_ >= cols_;
     const int64_t size = rows_ * cols_, square = side_ * side_, inner = tall ? rows_ : cols_;
     // A = X^T X, or X X^T
-    multiply_symmetric({side_, side_, inner, x.raw(), cols_, tall, x.raw(), cols_, !tall,
+    if (!multiply_tiles({count_, side_, inner, x.raw(), tall, gram_.raw()})) {
+      multiply_stripes({side_, side_, inner, x.raw(), cols_, tall, x.raw(), cols_, !tall,
                         gram_.raw(), side_, number_, number_, 1, 0, count_, size, size, square});
+    }
+    if (!multiply_tiles(
+            {count_, side_, side_, gram_.raw(), false, b_.raw(), float(o_.c), float(o_.b)})) {
+      multiply_squared();
+    }
+    multiply_next(x, y);
+  }
+
+ private:
+  // B = b A + c A^2
+  void multiply_squared() const {
+    const int64_t square = side_ * side_;
     gpu::Gemm squared{side_,       side_,  side_,    gram_.raw(), side_,   false,   gram_.raw(),
                       side_,       false,  b_.raw(), side_,       number_, number_, float(o_.c),
                       float(o_.b), count_, square,   square,      square};
     squared.addend = gram_.raw();
-    multiply_symmetric(squared);
+    multiply_stripes(squared);
+  }
+
+  // y <- a x + x B, or a x + B x
+  void multiply_next(const Tensor& x, const Tensor& y) const {
+    const bool tall = rows_ >= cols_;
+    const int64_t size = rows_ * cols_, square = side_ * side_;
     gpu::Gemm next{rows_, cols_, side_};
     next.a = tall ? x.raw() : b_.raw();
     next.lda = tall ? cols_ : side_;
@@ -83,11 +103,19 @@ class GpuIteration {
     multiply(next);
   }
 
- private:
   void multiply(const gpu::Gemm& g) const { gpu::gemm(stream_, g); }
 
+  // The fast path; false when it does not take this.
+  bool multiply_tiles(const gpu::SymmetricGemm& g) const {
+    if constexpr (gpu::kHasCudaLibraries) {
+      return dtype_ == DType::bf16 && !gpu::using_portable_gemm() &&
+             gpu::symmetric_gemm_hopper(stream_, g);
+    }
+    return false;
+  }
+
   // C is symmetric, square and dense.
-  void multiply_symmetric(const gpu::Gemm& g) const {
+  void multiply_stripes(const gpu::Gemm& g) const {
     if (side_ <= kStripe || side_ % kStripe != 0) return multiply(g);
     const int64_t bytes = size_of(dtype_);
     const auto shifted = [&](const void* data, int64_t elements) -> const void* {

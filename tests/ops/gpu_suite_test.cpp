@@ -166,8 +166,8 @@ void expect_weights_as_on_the_cpu(const OpCase& test, const std::string& what) {
 }
 
 // The specs' matrices are small; these have tiles of the fast path, whole ones and parts: experts
-// with part of a tile, several, none, and skipped tokens behind the last; widths of whole tiles and
-// such that end within one.
+// with part of a tile, several, more than a band of them, none, and skipped tokens behind the last;
+// widths of whole tiles and such that end within one.
 TEST(GpuGroupedLinear, MultipliesTilesOfMatrixUnitsAsTheCpuDoes) {
   if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
   struct Routing {
@@ -180,7 +180,8 @@ TEST(GpuGroupedLinear, MultipliesTilesOfMatrixUnitsAsTheCpuDoes) {
                           {1000, 2, 2, 256, 512},
                           {700, 5, 4, 704, 192},
                           {130, 3, 6, 64, 320},
-                          {300, 2, 3, 72, 1000}}) {
+                          {300, 2, 3, 72, 1000},
+                          {4700, 2, 2, 72, 520}}) {
     const OpCase test{.name = "tiles",
                       .inputs = {{.shape = {r.tokens, r.in}},
                                  InputSpec::parameter({r.experts, r.out, r.in}, 0, 0.1),

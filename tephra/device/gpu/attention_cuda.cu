@@ -130,10 +130,6 @@ __device__ void attend_tiles(ForwardShared<kHead>& s, const CUtensorMap* o_map,
     float o[kHead / 2], scores[kTile / 2];
     uint32_t p[kTile / 4];
     clear(o);
-    const auto release_queries = [&] {
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) arrive(&s.ring.q_empty);
-    };
     const auto multiply_keys = [&] {
       pin(scores);
       begin_products();
@@ -184,13 +180,13 @@ __device__ void attend_tiles(ForwardShared<kHead>& s, const CUtensorMap* o_map,
         scale_rows(o, keep);
         pack(p, scores);
       }
-      release_queries();
+      arrive(&s.ring.q_empty);
       add_values(u.begin);
       wait_products<0>();
       pin(o);
       release_values();
     } else {
-      release_queries();
+      arrive(&s.ring.q_empty);
     }
     store_outputs(s, o, sums, rows, u, queries, o_map, o_to, lse_to);
   }

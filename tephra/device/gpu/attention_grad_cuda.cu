@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
     to.last[at] = last[at];
   }
   __syncthreads();
-  if (head > 0 || threadIdx.x >= 32) return;
+  if (threadIdx.x >= 32) return;
   QuerySpan span{INT32_MAX, 0, 0, INT32_MAX};
   for (int i = static_cast<int>(threadIdx.x); i < kHalf && block * kHalf + i < a.queries.count;
        i += 32) {
@@ -72,7 +72,9 @@ __global__ void __launch_bounds__(kPrepareThreads)
   }
   span = {__reduce_min_sync(~0u, span.begin), __reduce_max_sync(~0u, span.end),
           __reduce_max_sync(~0u, span.whole_begin), __reduce_min_sync(~0u, span.whole_end)};
-  if (threadIdx.x == 0) spans[block] = span;
+  if (threadIdx.x > 0) return;
+  blocks[int64_t{head} * gridDim.x + block].span = span;
+  if (head == 0) spans[block] = span;
 }
 
 constexpr int kOrderThreads = 1024, kMostOrdered = 8192;
@@ -88,8 +90,7 @@ __global__ void __launch_bounds__(kOrderThreads)
     int seen = 0;
 #pragma unroll 4
     for (int block = lane; block < blocks; block += 32) {
-      const QuerySpan span = spans[block];
-      seen += span.begin < key + keys && span.end > key;
+      seen += spans[block].sees(key, keys);
     }
     seen = __reduce_add_sync(~0u, seen);
     if (lane == 0) work[tile] = seen;

@@ -8,16 +8,22 @@
 
 namespace tephra::gpu::hopper {
 
+// Keys that any of 64 queries sees, and keys that all see.
+struct QuerySpan {
+  int begin, end, whole_begin, whole_end;
+
+  __device__ bool sees(int key, int keys) const { return begin < key + keys && end > key; }
+  __device__ bool masked(int key, int keys) const {
+    return whole_begin > key || whole_end < key + keys;
+  }
+};
+
 // What both passes need of 64 queries of one head.
 struct QueryBlock {
   float lse2[kHalf];   // in powers of two; inf for a row that is not there or sees nothing
   float delta[kHalf];  // sum(do * o) - dlse
   int32_t first[kHalf], last[kHalf];
-};
-
-// Keys that any of 64 queries sees, and keys that all see.
-struct QuerySpan {
-  int begin, end, whole_begin, whole_end;
+  QuerySpan span;
 };
 
 // All blocks of a head are in one piece; there is an even number of them.

@@ -14,6 +14,7 @@ namespace tephra::gpu::hopper {
 constexpr int kFull = 128;  // queries of a tile
 constexpr int kHalf = 64;   // rows of a warpgroup
 constexpr int kGroup = 128, kAttentionThreads = 3 * kGroup;
+constexpr int kMultipliers = 2 * kGroup;
 // Tiles lie in shared memory as boxes of 64 columns: rows of 128 bytes.
 constexpr int kHalfBox = kHalf * 128, kFullBox = kFull * 128;
 template <int kHead>
@@ -122,7 +123,8 @@ __device__ void load_tile(uint8_t* to, const CUtensorMap* map, uint64_t* barrier
   }
 }
 
-// The unit at work and the stages of its keys and values.
+// The unit at work and the stages of its keys and values. A unit is an ordinary variable: every
+// thread that has read it says so itself, so that tools that look for races see it, too.
 constexpr int kKeyStages = 2;
 struct UnitBarriers {
   QueryUnit unit;
@@ -131,7 +133,7 @@ struct UnitBarriers {
 
   __device__ void init() {
     init_barrier(&q_full, 1);
-    init_barrier(&q_empty, 8);  // warps that multiply
+    init_barrier(&q_empty, kMultipliers);
     for (int stage = 0; stage < kKeyStages; ++stage) {
       init_barrier(&k_full[stage], 1);
       init_barrier(&v_full[stage], 1);

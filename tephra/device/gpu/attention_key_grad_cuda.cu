@@ -17,11 +17,7 @@ struct KeyUnit {
   int key;  // the first; negative: no more units
   int head;
   int split;
-};
-
-struct QueryStage {
-  bool end;     // of the unit
-  bool masked;  // some query does not see some key
+  int steps;  // blocks of queries that see any of its keys, once for every head
 };
 
 template <int kHead>
@@ -32,16 +28,15 @@ struct KeyGradShared {
   alignas(1024) uint8_t q[kStages][kStageBytes<kHead>];
   alignas(1024) uint8_t d_o[kStages][kStageBytes<kHead>];
   alignas(128) QueryBlock rows[kStages];
-  QueryStage stage[kStages];
   KeyUnit unit;
   uint64_t key_full, key_empty, full[kStages], empty[kStages];
 
   __device__ void init() {
     init_barrier(&key_full, 1);
-    init_barrier(&key_empty, 8);  // warps that multiply
+    init_barrier(&key_empty, kMultipliers);
     for (int i = 0; i < kStages; ++i) {
       init_barrier(&full[i], 1);
-      init_barrier(&empty[i], 8);
+      init_barrier(&empty[i], kMultipliers);
     }
     publish_barriers();
   }
@@ -55,12 +50,19 @@ struct KeyShape {
 
 __device__ Dealer key_grad_dealer;
 
+// By a whole warp.
 template <int kHead>
-__device__ KeyUnit next_key_unit(const KeyShape& shape, const int* order) {
+__device__ KeyUnit next_key_unit(const KeyShape& shape, const QueryBlocks& blocks) {
   const int unit = deal(&key_grad_dealer), place = unit / (shape.heads * shape.splits);
   if (place * kKeys<kHead> >= shape.keys) return {.key = -1};
-  return {(order != nullptr ? order[place] : place) * kKeys<kHead>, unit % shape.heads,
-          unit / shape.heads % shape.splits};
+  const int *order = blocks.key_order, lane = static_cast<int>(threadIdx.x);
+  const int key = (order != nullptr ? order[place] : place) * kKeys<kHead>;
+  int seen = 0;
+  for (int block = lane; block < blocks.count; block += 32) {
+    seen += blocks.spans[block].sees(key, kKeys<kHead>);
+  }
+  return {key, unit % shape.heads, unit / shape.heads % shape.splits,
+          __reduce_add_sync(~0u, seen) * shape.heads_each};
 }
 
 // One warp: for every unit its keys and values, then the queries that see any of them.
@@ -71,13 +73,8 @@ __device__ void feed_key_units(KeyGradShared<kHead>& s, const CUtensorMap* q_map
                                const QueryBlocks& blocks) {
   const int lane = static_cast<int>(threadIdx.x);
   Ring<kQueryStages<kHead>> at;
-  const auto stage = [&](bool end, bool masked) {
-    wait_barrier(&s.empty[at.stage], at.phase ^ 1);
-    s.stage[at.stage] = {end, masked};
-    return &s.full[at.stage];
-  };
   for (uint32_t phase = 1;; phase ^= 1) {
-    const KeyUnit u = next_key_unit<kHead>(shape, blocks.key_order);
+    const KeyUnit u = next_key_unit<kHead>(shape, blocks);
     if (lane == 0) {
       wait_barrier(&s.key_empty, phase);
       s.unit = u;
@@ -95,13 +92,12 @@ __device__ void feed_key_units(KeyGradShared<kHead>& s, const CUtensorMap* q_map
     for (int from = 0; from < blocks.count; from += 32) {
       QuerySpan span{};
       if (from + lane < blocks.count) span = blocks.spans[from + lane];
-      uint32_t see = __ballot_sync(~0u, span.begin < u.key + kKeys<kHead> && span.end > u.key);
-      const uint32_t masked =
-          __ballot_sync(~0u, span.whole_begin > u.key || span.whole_end < u.key + kKeys<kHead>);
+      uint32_t see = __ballot_sync(~0u, span.sees(u.key, kKeys<kHead>));
       for (; lane == 0 && see != 0; see &= see - 1) {
-        const int i = __ffs(static_cast<int>(see)) - 1, block = from + i;
+        const int block = from + __ffs(static_cast<int>(see)) - 1;
         for (int h = head; h < head + shape.heads_each; ++h, at.advance()) {
-          uint64_t* full = stage(false, (masked >> i & 1) != 0);
+          uint64_t* full = &s.full[at.stage];
+          wait_barrier(&s.empty[at.stage], at.phase ^ 1);
           expect_bytes(full, 2 * kStageBytes<kHead> + sizeof(QueryBlock));
           load_tile<kHead>(s.q[at.stage], q_map, full, h, block * kHalf, kHalfBox);
           copy_bytes(&s.rows[at.stage], &blocks.of(h, block), full, sizeof(QueryBlock));
@@ -109,10 +105,6 @@ __device__ void feed_key_units(KeyGradShared<kHead>& s, const CUtensorMap* q_map
         }
       }
       __syncwarp();
-    }
-    if (lane == 0) {
-      arrive(stage(true, false));
-      at.advance();
     }
   }
   leave(&key_grad_dealer);
@@ -176,10 +168,6 @@ __device__ void add_key_gradients(KeyGradShared<kHead>& s, const KeyShape& shape
   const float scale2 = shape.scale * kLog2e;
   const uint8_t* k = s.k + half * kHalfBox;
   const uint8_t* v = s.v + half * kHalfBox;
-  const auto release = [](uint64_t* barrier) {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) arrive(barrier);
-  };
   Ring<kQueryStages<kHead>> at;
   for (uint32_t phase = 0;; phase ^= 1) {
     wait_barrier(&s.key_full, phase);
@@ -191,11 +179,10 @@ __device__ void add_key_gradients(KeyGradShared<kHead>& s, const KeyShape& shape
     clear(dk);
     clear(dv);
     int before = -1;
-    for (;; at.advance()) {
+    for (int step = 0; step < u.steps; ++step, at.advance()) {
       wait_barrier(&s.full[at.stage], at.phase);
-      if (s.stage[at.stage].end) break;
-      const bool masked = s.stage[at.stage].masked;
       const QueryBlock& rows = s.rows[at.stage];
+      const bool masked = rows.span.masked(u.key, kKeys<kHead>);
       if constexpr (kOfKeys && kOfValues) wait_products<1>();  // the last dv: registers are short
       pin(p);
       pin(dp);
@@ -208,7 +195,7 @@ __device__ void add_key_gradients(KeyGradShared<kHead>& s, const KeyShape& shape
       }
       wait_products<kOfKeys ? 1 : 0>();  // the last gradients, and these scores
       pin(p);
-      if (before >= 0) release(&s.empty[before]);
+      if (before >= 0) arrive(&s.empty[before]);
       before = at.stage;
       to_probabilities(p, rows.lse2, scale2);
       if (masked) mask_queries(p, rows, key);
@@ -239,10 +226,8 @@ __device__ void add_key_gradients(KeyGradShared<kHead>& s, const KeyShape& shape
     wait_products<0>();
     pin(dk);
     pin(dv);
-    if (before >= 0) release(&s.empty[before]);
-    release(&s.empty[at.stage]);
-    at.advance();
-    release(&s.key_empty);
+    if (before >= 0) arrive(&s.empty[before]);
+    arrive(&s.key_empty);
     const int64_t row = int64_t{u.split} * shape.keys + top;
     const int rows = shape.keys - top;
     if constexpr (kOfKeys) {

@@ -85,8 +85,7 @@ __device__ void add_query_gradients(QueryGradShared<kHead>& s, const CUtensorMap
       if (leads) arrive(&s.ring.k_empty[k.stage]);
       k.advance();
     }
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) arrive(&s.ring.q_empty);
+    arrive(&s.ring.q_empty);
 #pragma unroll
     for (int i = 0; i < kHead / 2; ++i) sums[i] *= queries.scale;
     if (kOutlets<kHead> == 0 || dq.accumulate) {

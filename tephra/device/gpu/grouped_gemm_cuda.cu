@@ -26,8 +26,12 @@ struct Shape {
   bool across;  // tiles are dealt along the columns first
 };
 
-// The tiles of all experts in a fixed order, dealt to blocks in turn: down the rows first, so that
-// blocks at work together share columns, or across.
+// Rows of tiles that are dealt before the next ones: what they and all columns need stays in the
+// L2 cache.
+constexpr int kBand = 16;
+
+// The tiles of all experts in a fixed order, dealt to blocks in turn: in bands of rows, down a
+// band's rows first, so that blocks at work together share columns; or across.
 template <bool kRagged>
 class Tiles {
  public:
@@ -44,9 +48,11 @@ class Tiles {
          local_ -= tiles_, enter(expert + 1)) {
       if (expert + 1 >= shape_.experts) return false;
     }
-    const int columns = tiles_ / down_;
-    row = (shape_.across ? local_ / columns : local_ % down_) * kTileRows;
-    column = (shape_.across ? local_ % columns : local_ / down_) * kTileColumns;
+    const int columns = tiles_ / down_, in_band = shape_.across ? 1 : kBand;
+    const int top = local_ / (in_band * columns) * in_band, rows_here = min(in_band, down_ - top);
+    const int at = local_ - top * columns;
+    row = (top + at % rows_here) * kTileRows;
+    column = at / rows_here * kTileColumns;
     return true;
   }
 

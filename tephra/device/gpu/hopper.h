@@ -121,6 +121,15 @@ __device__ inline void store_tables(void* row, uint32_t a, uint32_t b, uint32_t 
       : "memory");
 }
 
+// The same with each table transposed.
+__device__ inline void store_tables_transposed(void* row, uint32_t a, uint32_t b, uint32_t c,
+                                               uint32_t d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                   shared_address(row)),
+               "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+
 // --- products -------------------------------------------------------------------------------
 
 // Rows of 128 bytes with the 128-byte swizzle of the copy engine. The reduction runs along the rows

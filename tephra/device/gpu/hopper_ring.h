@@ -60,8 +60,9 @@ struct Outlet {
   }
 };
 
+// A warpgroup's 64 x 256 in bf16, to so many rows and columns of a matrix.
 __device__ inline void store_bf16(const float (&d)[128], const Outlet& out, const CUtensorMap* map,
-                                  int row, int column) {
+                                  int row, int column, int matrix = 0) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
   const int table = lane / 8, in_tile = 16 * warp + 8 * (table % 2) + lane % 8;
 #pragma unroll
@@ -77,7 +78,29 @@ __device__ inline void store_bf16(const float (&d)[128], const Outlet& out, cons
                          packed(d[at + 6], d[at + 7]));
           }
         },
-        [&](uint8_t* box) { store_tile(map, box, column + 64 * part, row, 0); });
+        [&](uint8_t* box) { store_tile(map, box, column + 64 * part, row, matrix); });
+  }
+}
+
+// The same at the other side of the diagonal.
+__device__ inline void store_transposed(const float (&d)[128], const Outlet& out,
+                                        const CUtensorMap* map, int row, int column, int matrix) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
+  const int table = lane / 8, unit = 2 * warp + table % 2;
+#pragma unroll
+  for (int part = 0; part < kTileColumns / 64; ++part) {
+    out.pass(
+        part,
+        [&](uint8_t* box) {
+#pragma unroll
+          for (int i = 0; i < 8; i += 2) {
+            const int in_tile = 8 * (i + table / 2) + lane % 8, at = 4 * (i + 8 * part);
+            store_tables_transposed(box + in_tile * 128 + 16 * (unit ^ in_tile % 8),
+                                    packed(d[at], d[at + 1]), packed(d[at + 2], d[at + 3]),
+                                    packed(d[at + 4], d[at + 5]), packed(d[at + 6], d[at + 7]));
+          }
+        },
+        [&](uint8_t* box) { store_tile(map, box, row, column + 64 * part, matrix); });
   }
 }
 
