@@ -17,6 +17,7 @@ VENDORS = {
     "nlohmann/": r"tephra/base/json\.cpp",
     "xxhash.h": r"tephra/base/hash\.cpp",
     "simdjson": r"tephra/data/json_line\.cpp",
+    "brotli/": r"tephra/io/(byte_reader|page_codec)\.cpp|tests/.*",
     "zlib.h": r"tephra/io/(byte_reader|page_codec)\.cpp|tests/.*",
     "zstd.h": r"tephra/io/(byte_reader|zstd_frame|page_codec)\.cpp|tests/.*",
     "hwy/": r"tephra/device/.*|tephra/ops/\w+_cpu\.cpp|tephra/ops/\w+-inl\.h|tephra/optim/\w+_cpu\.cpp|tephra/data/dedup/\w+_cpu\.cpp",

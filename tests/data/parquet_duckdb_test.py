@@ -32,6 +32,9 @@ def make_rows():
             row["score"] = i / 8
         if i % 5 == 0:
             row["flag"] = i % 2 == 0
+        if i % 4:
+            row["quality_prob"] = [i / 16, None, 1.0, 0.25][:i % 5]
+            row["labels"] = [f"l{i % 3}"] * (i % 3)
         if i % 7 == 0:
             row["meta"] = {"lang": "de", "tags": [i, None]}
         rows.append(row)
@@ -59,7 +62,7 @@ def main():
         back = [json.loads(line) for line in open(scratch / "back.jsonl", encoding="utf-8")]
         types = {row["name"]: row["type"] for row in map(json.loads, open(scratch / "types.jsonl", encoding="utf-8"))}
     want_types = {"text": "VARCHAR", "n": "BIGINT", "url": "VARCHAR", "flag": "BOOLEAN", "meta": "JSON",
-                  "score": "DOUBLE", "tephra_id": "VARCHAR", "tephra_other": "JSON"}
+                  "score": "DOUBLE", "quality_prob": "DOUBLE[]", "labels": "VARCHAR[]", "tephra_id": "VARCHAR", "tephra_other": "JSON"}
     assert types == want_types, types
     assert len(back) == len(rows), len(back)
     for i, (got, row) in enumerate(zip(back, rows)):
