@@ -63,6 +63,21 @@ std::string with_long_numbers_quoted(std::string_view line) {
   return out;
 }
 
+std::string_view kind_name(const simdjson::dom::element& value) {
+  switch (value.type()) {
+    case simdjson::dom::element_type::NULL_VALUE:
+      return "null";
+    case simdjson::dom::element_type::BOOL:
+      return "a boolean";
+    case simdjson::dom::element_type::ARRAY:
+      return "an array";
+    case simdjson::dom::element_type::OBJECT:
+      return "an object";
+    default:
+      return "a number";
+  }
+}
+
 }  // namespace
 
 struct JsonLine::Parser {
@@ -113,8 +128,8 @@ std::string_view JsonLine::field_of(std::string_view line, std::string_view fiel
   // Readers differ in which one they take: what was judged here might not be what is trained on.
   require_data(times == 1, "expected the key '{}' once, got it {} times", field, times);
   std::string_view text;
-  require_data(value.get_string().get(text) == simdjson::SUCCESS, "key '{}': expected a string",
-               field);
+  require_data(value.get_string().get(text) == simdjson::SUCCESS,
+               "key '{}': expected a string, got {}", field, kind_name(value));
   return text;
 }
 
@@ -122,8 +137,8 @@ std::optional<std::string_view> JsonLine::find_string(std::string_view field) co
   simdjson::dom::element value;
   if (parser_->object.at_key(field).get(value) != simdjson::SUCCESS) return {};
   std::string_view text;
-  require_data(value.get_string().get(text) == simdjson::SUCCESS, "key '{}': expected a string",
-               field);
+  require_data(value.get_string().get(text) == simdjson::SUCCESS,
+               "key '{}': expected a string, got {}", field, kind_name(value));
   return text;
 }
 
@@ -164,9 +179,12 @@ bool take_scalar(const simdjson::dom::element& value, JsonField& field) {
   }
 }
 
+constexpr size_t kMaxElements = 1 << 16;  // a hundred bytes each
+
 bool take_list(const simdjson::dom::element& value, std::vector<JsonField>& elements) {
   simdjson::dom::array array;
-  if (value.get_array().get(array) != simdjson::SUCCESS) return false;
+  if (value.get_array().get(array) != simdjson::SUCCESS || array.size() > kMaxElements)
+    return false;
   elements.clear();
   for (const simdjson::dom::element& each : array) {
     elements.emplace_back();

@@ -24,7 +24,8 @@ struct JsonField {
   // Of a string its value; of a real number, an array, an object or an integer beyond 64 bits the
   // JSON, without spaces.
   std::string_view text;
-  // Of a list: an array without arrays, objects or such integers. Reals in it have no text.
+  // Of a list: an array of at most 65,536 elements without arrays, objects or such integers. Reals
+  // in it have no text.
   std::span<const JsonField> elements;
 };
 

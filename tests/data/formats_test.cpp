@@ -225,6 +225,10 @@ TEST(Parquet, KnowsLogicalTypesWithoutConvertedOnes) {
       {fixed, std::string("\x00\xc0", 2), 1, 2, logical(15)},
       {i96, bytes_of(int64_t{1'000'000'000}) + bytes_of(uint32_t{2440589})},
       {bytes, bytes_of(uint32_t{4}) + "[1,2", 1, 0, logical(12)},
+      // Meanings that need a fixed length, of bytes without one.
+      {bytes, bytes_of(uint32_t{1}) + "u", 1, 16, logical(14)},
+      {bytes, bytes_of(uint32_t{1}) + "h", 1, 2, logical(15)},
+      {bytes, bytes_of(uint32_t{0}), 1, 0, logical(5, decimal)},
   };
   const Scratch scratch;
   write_file(scratch / "a.parquet", parquet_by_hand(columns));
@@ -233,7 +237,7 @@ TEST(Parquet, KnowsLogicalTypesWithoutConvertedOnes) {
       "{\"a\":\"\xe9\",\"b\":\"0xe9\",\"c\":\"2024-02-29\",\"d\":\"1969-12-31T23:59:59.999\","
       "\"e\":\"1970-01-01T00:00:01.500000\",\"f\":\"1677-09-21T00:12:43.145224192\","
       "\"g\":\"00:00:00.000000001\",\"h\":18446744073709551615,\"i\":-0.05,\"j\":-2.00,\"k\":-2,"
-      "\"l\":\"1970-01-02T00:00:01\",\"m\":\"[1,2\"}\n");
+      "\"l\":\"1970-01-02T00:00:01\",\"m\":\"[1,2\",\"n\":\"u\",\"o\":\"h\",\"p\":0.00}\n");
 }
 
 TEST(Parquet, ReadsRepeatedFieldsAndRefusesWhatDoesNotBelongTogether) {

@@ -136,6 +136,16 @@ TEST(ParquetWriter, CutsLongValuesIntoPagesAndManyFieldsIntoTheRest) {
   EXPECT_EQ(plain_lines(after_round_trip({{lines}})), plain_lines(lines));
 }
 
+TEST(ParquetWriter, KeepsLongListsAsJson) {
+  std::string numbers = "1";
+  for (int i = 0; i < 100'000; ++i) numbers += ",0";
+  const std::string lines = "{\"a\":[1,2]}\n{\"a\":[" + numbers + "]}\n";
+  EXPECT_EQ(plain_lines(after_round_trip({{lines}})), plain_lines(lines));
+  const std::string later = "{\"a\":[" + numbers + "]}\n";
+  EXPECT_EQ(plain_lines(after_round_trip({{"{\"a\":[1,2]}\n"}, {later}})),
+            plain_lines("{\"a\":[1,2]}\n" + later));
+}
+
 std::string random_lines(std::mt19937& random, int count) {
   const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
   const char* const values[] = {

@@ -186,6 +186,69 @@ TEST(Warc, GivesTheTextsOfHtmlResponses) {
   EXPECT_EQ(files[1].name, "b");
 }
 
+TEST(Warc, UndoesTheCompressionOfBodies) {
+  const Scratch scratch;
+  const std::string text = "<p>unpacked text, unpacked text, unpacked text";
+  const std::string brotli(
+      "\x1b\x2d\x00\xf8\x1d\xa7\xc5\x9a\x9f\x39\x5d\xb3\xf0\xc0\xd1\x29\x90\xba"
+      "\xf6\x29\x73\xc3\x53\xaa\xd0\x53\x02\xcc\xc4\xd8\x48\xe5\x7d\x00",
+      34);
+  const std::string zlib(
+      "\x78\x9c\xb3\x29\xb0\x2b\xcd\x2b\x48\x4c\xce\x4e\x4d\x51\x28\x49\xad\x28"
+      "\xd1\x51\xc0\xc7\x05\x00\x8d\xd5\x11\x13",
+      28);
+  const std::string raw(
+      "\xb3\x29\xb0\x2b\xcd\x2b\x48\x4c\xce\x4e\x4d\x51\x28\x49\xad\x28\xd1\x51"
+      "\xc0\xc7\x05\x00",
+      22);
+  std::string crawl;
+  const auto add = [&](const std::string& coding, const std::string& body) {
+    crawl += warc_record(
+        "response", http("Content-Type: text/html\r\nContent-Encoding: " + coding + "\r\n", body));
+  };
+  const std::vector<std::pair<std::string, std::string>> good = {{"gzip", gzipped(text)},
+                                                                 {"X-GZIP", gzipped(text)},
+                                                                 {"br", brotli},
+                                                                 {"deflate", zlib},
+                                                                 {"deflate", raw},
+                                                                 {"zstd", zstd_compressed(text)},
+                                                                 {"br, gzip", gzipped(brotli)},
+                                                                 {"identity", text},
+                                                                 {"gzip", text}};  // undone already
+  for (const auto& [coding, body] : good) add(coding, body);
+  std::string bomb(std::string(80 << 20, 'x'));
+  for (const std::string& body : {gzipped(text).substr(0, 30), gzipped(bomb), std::string()}) {
+    add("gzip", body);
+  }
+  add("br", brotli.substr(0, 12));
+  add("zstd", zstd_compressed(text).substr(0, 12));
+  add("zstd", zstd_compressed(bomb));
+  add("compress", "\x1f\x9d");
+  add("gzip,gzip,gzip,gzip,gzip", gzipped(text));
+  write_file(scratch / "a.warc", crawl);
+  const std::unique_ptr<ByteReader> reader = open_documents(scratch / "a.warc");
+  std::string all, part(1000, '\0');
+  while (const size_t got = reader->read(part)) all.append(part, 0, got);
+  const std::vector<std::string_view> lines = split(all, '\n');
+  ASSERT_EQ(lines.size(), good.size() + 1);
+  for (size_t i = 0; i < good.size(); ++i) {
+    EXPECT_TRUE(lines[i].starts_with("{\"text\":\"unpacked text, unpacked text, unpacked text\""))
+        << good[i].first << lines[i];
+  }
+  EXPECT_EQ(reader->left_out(), (std::map<std::string, int64_t>{{"compressed", 8}}));
+}
+
+TEST(Warc, KeepsPagesThatWereCutByTheCrawlAndSaysSo) {
+  const Scratch scratch;
+  std::string cut = warc_record("response", http("Content-Type: text/html\r\n", "<p>first half"));
+  cut.replace(cut.find("WARC-Date"), 0, "X-Long: one\r\n\ttwo\r\nWARC-Truncated: length\r\n");
+  write_file(scratch / "a.warc", cut);
+  const std::string line = all_lines(scratch / "a.warc");
+  EXPECT_TRUE(line.starts_with("{\"text\":\"first half\"") &&
+              line.ends_with(",\"truncated\":\"length\"}\n"))
+      << line;
+}
+
 TEST(Warc, RefusesWhatIsCutOffOrLies) {
   const Scratch scratch;
   const std::string whole =

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kPageBytes = size_t{1} << 20;  // of values; a longer value is a page of its own
 constexpr size_t kMaxColumns = 256;
 constexpr size_t kMaxNameBytes = 1024;
-constexpr size_t kMaxElements = size_t{1} << 20, kMaxListBytes = size_t{1} << 28;
+constexpr size_t kMaxListBytes = size_t{1} << 28;
 constexpr int64_t kExactIntegers = int64_t{1} << 53;  // of a double
 
 // Bits of the kinds of values that were seen. kNotFinite is a string that may stand for a number.
@@ -200,10 +200,9 @@ class ColumnBuilder {
     return false;
   }
 
-  // A list lies on one page, whose size and number of values are bounded.
+  // A list lies on one page, whose size is bounded.
   bool fits_list(const JsonField& field) const {
-    return field.kind == JsonField::Kind::list && field.elements.size() <= kMaxElements &&
-           field.text.size() <= kMaxListBytes &&
+    return field.kind == JsonField::Kind::list && field.text.size() <= kMaxListBytes &&
            std::all_of(field.elements.begin(), field.elements.end(), [&](const JsonField& each) {
              return each.kind == JsonField::Kind::null || fits(each);
            });

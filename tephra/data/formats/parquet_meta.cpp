@@ -188,24 +188,24 @@ class SchemaReader {
                  "{}: column {} has no known type", where_, element.name);
     ParquetColumn column{path + element.name, static_cast<ParquetType>(*element.type),
                          inside.definition, inside.repetition};
-    const int64_t converted = element.converted;
-    const int logical = element.logical;
+    const auto means = [&](int logical, int64_t converted) {
+      return element.logical == logical || element.converted == converted;
+    };
     column.length = column.type == ParquetType::i96 ? 12 : element.length;
     const bool bytes = column.type == ParquetType::bytes;
-    column.json = bytes && (logical == logical::kJson || converted == converted::kJson);
-    column.text = bytes && (logical == logical::kString || logical == logical::kEnum ||
-                            converted == converted::kUtf8 || converted == converted::kEnum);
-    column.text |= column.json;
+    column.json = bytes && means(logical::kJson, converted::kJson);
+    column.text = bytes && (column.json || means(logical::kString, converted::kUtf8) ||
+                            means(logical::kEnum, converted::kEnum));
     column.moment = moment_of(element);
-    column.is_unsigned = element.is_unsigned || (converted >= converted::kFirstUnsigned &&
-                                                 converted <= converted::kLastUnsigned);
-    column.decimal = logical == logical::kDecimal || converted == converted::kDecimal;
+    column.is_unsigned = element.is_unsigned || (element.converted >= converted::kFirstUnsigned &&
+                                                 element.converted <= converted::kLastUnsigned);
+    column.decimal = means(logical::kDecimal, converted::kDecimal);
     if (column.decimal) column.scale = element.scale;
-    column.uuid = logical == logical::kUuid && column.length == 16;
-    column.half = logical == logical::kHalf && column.length == 2;
+    const bool fixed = column.type == ParquetType::fixed;
+    column.uuid = fixed && element.logical == logical::kUuid && column.length == 16;
+    column.half = fixed && element.logical == logical::kHalf && column.length == 2;
     require_data(column.scale >= 0 && column.scale <= 100 && column.length >= 0 &&
-                     column.length <= (1 << 20) &&
-                     (column.type != ParquetType::fixed || column.length > 0),
+                     column.length <= (1 << 20) && (!fixed || column.length > 0),
                  "{}: column {} has no known scale or length", where_, element.name);
     meta_.columns.push_back(std::move(column));
   }

@@ -9,6 +9,7 @@
 #include "tephra/data/formats/document_reader.h"
 #include "tephra/data/formats/html_text.h"
 #include "tephra/data/formats/warc_records.h"
+#include "tephra/io/content_coding.h"
 
 namespace tephra {
 namespace {
@@ -17,7 +18,8 @@ constexpr size_t kMaxPageBytes = size_t{64} << 20;
 
 struct HttpResponse {
   int status = 0;
-  std::string_view type, transfer, encoding;
+  std::string_view type, transfer;
+  std::string encoding;  // in lower case
   std::string_view body;
 };
 
@@ -27,6 +29,12 @@ std::string_view take_http_line(std::string_view& text) {
   text.remove_prefix(std::min(end + 1, text.size()));
   if (line.ends_with('\r')) line.remove_suffix(1);
   return line;
+}
+
+std::string lower_ascii(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
 }
 
 HttpResponse read_response(std::string_view text) {
@@ -44,7 +52,7 @@ HttpResponse read_response(std::string_view text) {
     const std::string_view name = line.substr(0, colon), value = trim(line.substr(colon + 1));
     if (same_name(name, "content-type")) response.type = value;
     if (same_name(name, "transfer-encoding")) response.transfer = value;
-    if (same_name(name, "content-encoding")) response.encoding = value;
+    if (same_name(name, "content-encoding")) response.encoding = lower_ascii(value);
   }
   response.body = text;
   return response;
@@ -101,13 +109,17 @@ class WarcReader : public ConvertingReader {
     if (response.status == 0) return "no_http";
     if (response.status < 200 || response.status >= 300) return "status";
     if (!is_html(response.type)) return "no_html";
-    if (!response.encoding.empty() && !same_name(response.encoding, "identity")) {
-      return "compressed";
-    }
     std::string_view body = response.body;
-    std::optional<std::string> joined;
+    std::optional<std::string> joined, unpacked;
     if (!response.transfer.empty()) joined = without_chunks(body);
     if (joined) body = *joined;
+    if (!response.encoding.empty())
+      unpacked = decode_content(response.encoding, body, kMaxPageBytes);
+    if (unpacked) body = *unpacked;
+    // Some crawls undo it, too, but keep the header.
+    if (!response.encoding.empty() && !unpacked && !trim(body).starts_with('<')) {
+      return "compressed";
+    }
     const HtmlText page = html_text(page_as_utf8(body, find_charset(response.type)));
     if (page.text.empty()) return "no_text";
     out += "{\"text\":";

@@ -75,6 +75,7 @@ bool WarcRecords::next(WarcHeader& header) {
                clipped(version, 40));
   bool sized = false;
   for (std::string_view each = line(); !each.empty(); each = line()) {
+    if (each.front() == ' ' || each.front() == '\t') continue;  // a long value goes on
     const size_t colon = each.find(':');
     require_data(colon != std::string_view::npos, "{}: expected NAME: VALUE, got '{}'", where(),
                  clipped(each, 40));
