@@ -63,6 +63,8 @@ TEST(Hostile, DamageOfEveryKindIsCountedAndNamed) {
   put("e-no-zstd.jsonl.zst", "this is plain text");
   put("f-cut.parquet", parquet.substr(0, parquet.size() / 2));
   put("g-bytes.jsonl", "{\"text\":\"\xff\xfe\"}\n{\"text\":\"\xed\xa0\x80\"}\n{\"text\":\"ok\"}\n");
+  for (const char* name : {"g1-empty.jsonl.gz", "g2-empty.jsonl.zst", "g3-empty.jsonl.lz4"})
+    put(name, "");
   put("h-binary.jsonl", std::string("\0\x01\x02\n\n\r\n", 7));
   put("i-good.jsonl", good_lines(10));
   StageSettings stage;
@@ -72,13 +74,14 @@ TEST(Hostile, DamageOfEveryKindIsCountedAndNamed) {
   stage.on_error = OnError::skip;
   const StageRun run = copy_corpus(scratch / "in", stage);
   EXPECT_TRUE(run.complete);
-  EXPECT_EQ(run.tally[counted::kDamaged], 5);
+  EXPECT_EQ(run.tally[counted::kDamaged], 8);
   EXPECT_EQ(run.tally[counted::kBad], 3);
   EXPECT_GT(run.tally[counted::kDocuments], 21 + 3 * 10000);  // what stood before the damage
   std::string errors;
   for (const std::string& error : run.tally.errors()) errors += error + "\n";
-  for (const char* name : {"b-cut", "c-flipped", "d-cut", "e-no-zstd", "f-cut", "g-bytes:1",
-                           "g-bytes:2", "h-binary:1"}) {
+  for (const char* name :
+       {"b-cut", "c-flipped", "d-cut", "e-no-zstd", "f-cut", "g-bytes:1", "g-bytes:2",
+        "g1-empty.jsonl.gz", "g2-empty.jsonl.zst", "g3-empty.jsonl.lz4", "h-binary:1"}) {
     EXPECT_NE(errors.find(name), std::string::npos) << name << "\n" << errors;
   }
 }

@@ -226,7 +226,7 @@ void ParquetColumnReader::load_data(const ParquetPageHeader& header, std::string
     if (column_.max_repetition > 0) repetitions = take_levels(values, header.repetition_encoding);
     if (column_.max_definition > 0) definitions = take_levels(values, header.definition_encoding);
   }
-  load_levels(repetitions, column_.max_repetition, repetitions_);
+  if (column_.max_repetition > 0) load_levels(repetitions, column_.max_repetition, repetitions_);
   load_levels(definitions, column_.max_definition, definitions_);
   const auto highest = static_cast<uint32_t>(column_.max_definition);
   const auto present = std::count(definitions_.begin(), definitions_.end(), highest);
@@ -393,6 +393,7 @@ int ParquetColumnReader::definition() {
 }
 
 int ParquetColumnReader::repetition() {
+  if (column_.max_repetition == 0) return 0;
   return has_next() ? static_cast<int>(repetitions_[entry_]) : 0;
 }
 
