@@ -23,6 +23,24 @@ class Duck:
             raise SystemExit(f"{sql}: {self.lib.duckdb_result_error(ctypes.byref(result)).decode()}")
 
 
+def write_nested(duck, folder):
+    """Lists, structs and lists of both, with nulls and nothing at every level; and what DuckDB itself makes of them."""
+    duck.run("CREATE TABLE nested AS SELECT i, "
+             "CASE WHEN i % 7 = 0 THEN NULL WHEN i % 5 = 0 THEN [] "
+             "ELSE list_transform(range(i % 4 + 1), lambda x: CASE WHEN (x + i) % 6 = 0 THEN NULL ELSE x / 8 + i END) END "
+             "AS quality_prob, "
+             "CASE WHEN i % 3 = 0 THEN NULL ELSE list_transform(range(i % 5), lambda x: 'größe \"' || x || '\"') END AS words, "
+             "[[i, NULL], [], NULL, [i + 1]] AS deep, "
+             "CASE WHEN i % 4 = 0 THEN NULL ELSE {'lang': 'de', 'score': CASE WHEN i % 6 = 0 THEN NULL ELSE i / 4 END, "
+             "'tags': CASE WHEN i % 9 = 0 THEN NULL ELSE [i % 2 = 0, NULL] END} END AS meta, "
+             "CASE WHEN i % 2 = 0 THEN [{'a': i, 'b': 'x'}, NULL, {'a': NULL, 'b': NULL}] ELSE [] END AS rows "
+             "FROM range(200) r(i)")
+    duck.run(f"COPY nested TO '{folder}/nested.jsonl' (FORMAT json)")
+    for name, options in {"nested": "", "nested-v2": ", PARQUET_VERSION 'V2'"}.items():
+        duck.run(f"COPY nested TO '{folder}/{name}.parquet' (FORMAT parquet, CODEC 'zstd'{options})")
+    duck.run(f"COPY (SELECT MAP {{'k': 1, 'l': NULL}} AS m) TO '{folder}/map.parquet' (FORMAT parquet)")
+
+
 def main():
     duck, folder = Duck(sys.argv[1]), pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
@@ -37,16 +55,20 @@ def main():
     duck.run(f"CREATE TABLE t AS SELECT text, source, n::BIGINT AS n, small::INTEGER AS small, score::DOUBLE AS score, "
              f"flag FROM read_json('{folder}/rows.jsonl', columns={{text:'VARCHAR', source:'VARCHAR', n:'BIGINT', "
              "small:'INTEGER', score:'DOUBLE', flag:'BOOLEAN'})")
-    for codec in ["uncompressed", "snappy", "gzip", "zstd", "lz4_raw"]:
+    for codec in ["uncompressed", "snappy", "gzip", "brotli", "zstd", "lz4_raw"]:
         duck.run(f"COPY t TO '{folder}/{codec}.parquet' (FORMAT parquet, CODEC '{codec}')")
     duck.run(f"COPY t TO '{folder}/v2.parquet' (FORMAT parquet, CODEC 'zstd', PARQUET_VERSION 'V2')")
     duck.run(f"COPY t TO '{folder}/v2-delta.parquet' (FORMAT parquet, CODEC 'zstd', PARQUET_VERSION 'V2', "
              "DICTIONARY_SIZE_LIMIT 1)")
     duck.run(f"COPY (SELECT i::INTEGER AS i FROM range(5000) r(i)) TO '{folder}/groups.parquet' "
              "(FORMAT parquet, CODEC 'zstd', ROW_GROUP_SIZE 2048)")
-    duck.run(f"COPY t TO '{folder}/brotli.parquet' (FORMAT parquet, CODEC 'brotli')")
-    duck.run(f"COPY (SELECT source, [n, n+1] AS list, {{'a': n}} AS s FROM t LIMIT 3) TO '{folder}/nested.parquet' "
-             "(FORMAT parquet)")
+    write_nested(duck, folder)
+    duck.run(f"COPY (SELECT d::DOUBLE AS d, f::FLOAT AS f FROM (VALUES ('1.5', '0.1'), ('nan', '-inf'), ('inf', 'nan'), "
+             f"(NULL, '2')) v(d, f)) TO '{folder}/not-finite.parquet' (FORMAT parquet)")
+    duck.run("COPY (SELECT '12345678-9abc-def0-1234-56789abcdef0'::UUID AS u, "
+             "(-12345678901234567890123456789.125)::DECIMAL(38,3) AS d, 0::DECIMAL(30,2) AS z, "
+             "'\\x00\\xFF'::BLOB AS b, 'plain'::BLOB AS p, TIMESTAMP_NS '2024-02-29 23:59:58.000000025' AS n) "
+             f"TO '{folder}/bytes.parquet' (FORMAT parquet)")
     duck.run("COPY (SELECT 18446744073709551615::UBIGINT AS u, 4294967295::UINTEGER AS v, 1.25::DECIMAL(18,2) AS d, "
              f"-0.05::DECIMAL(9,2) AS e, -7::INTEGER AS i) TO '{folder}/meanings.parquet' (FORMAT parquet)")
     duck.run("COPY (SELECT 'abcd' AS text, DATE '1969-12-30' AS d, TIMESTAMP '2024-02-29 23:59:58.25' AS t, "

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // tephra data run: a pipeline of stages from a TOML file.
 #include "tephra/base/error.h"
+#include "tephra/base/log.h"
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
+#include "tephra/cli/data_options.h"
 #include "tephra/cli/output.h"
 #include "tephra/data/pipeline/pipeline.h"
 
@@ -36,6 +38,14 @@ int64_t count(const Json& counts, const char* name) {
   return value != nullptr && value->is_int() ? value->integer() : 0;
 }
 
+Tally tally_of(const Json& counts) {
+  Tally tally;
+  for (const auto& [name, value] : counts.object()) {
+    if (value.is_int()) tally.count(name, value.integer());
+  }
+  return tally;
+}
+
 int run(const Options& o) {
   if (o.reference) {
     std::fputs(pipeline_reference().c_str(), stdout);
@@ -58,6 +68,12 @@ int run(const Options& o) {
     return 0;
   }
   for (const auto& [name, counts] : result.stages) {
+    const int64_t bad = count(counts, counted::kBad) + count(counts, counted::kTooLong);
+    if (bad > 0) log_warning("{}: {} documents could not be read", name, human_count(bad));
+    if (const int64_t files = count(counts, counted::kDamaged); files > 0) {
+      log_warning("{}: {} files could not be read to their end", name, human_count(files));
+    }
+    tell_left_out(tally_of(counts), name + ": ");
     print("{}: {} of {} documents kept", name, human_count(count(counts, "kept")),
           human_count(count(counts, "documents")));
   }

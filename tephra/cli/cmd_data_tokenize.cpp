@@ -6,6 +6,7 @@
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
+#include "tephra/cli/data_options.h"
 #include "tephra/cli/output.h"
 #include "tephra/data/tokenize.h"
 
@@ -62,6 +63,8 @@ Json to_json(const Options& o, const TokenizeReport& report, double seconds) {
   json["empty"] = report.empty;
   json["bad"] = report.bad;
   json["first_bad"] = report.bad > 0 ? Json(report.first_bad) : Json();
+  json["left_out"] = Json::Object{};
+  for (const auto& [reason, count] : report.left_out) json["left_out"][reason] = count;
   json["seconds"] = seconds;
   return json;
 }
@@ -84,6 +87,11 @@ int run(const Options& o) {
     log_warning("{} bad documents were left out; the first: {}", human_count(report.bad),
                 report.first_bad);
   }
+  Tally left_out;
+  for (const auto& [reason, count] : report.left_out) {
+    left_out.count(counted::kLeftOut + reason, count);
+  }
+  tell_left_out(left_out);
   if (o.json) {
     print_json(to_json(o, report, seconds));
   } else {

@@ -65,7 +65,19 @@ CorpusContext corpus_context(const CorpusOptions& o) {
   return {o.text_field, size_setting(o.memory, "--memory")};
 }
 
+void tell_left_out(const Tally& tally, const std::string& where) {
+  std::string text;
+  for (const auto& [name, count] : tally.counts()) {
+    if (!name.starts_with(counted::kLeftOut)) continue;
+    const std::string reason = name.substr(counted::kLeftOut.size());
+    text += format("{}{} {}", text.empty() ? "" : ", ", human_count(count), reason);
+  }
+  if (text.empty()) return;
+  log_info("{}records that are no documents were left out: {}", where, text);
+}
+
 void tell_troubles(const StageRun& run, const CorpusOptions& o) {
+  tell_left_out(run.tally);
   const int64_t bad = run.tally[counted::kBad] + run.tally[counted::kTooLong];
   if (bad > 0) log_warning("{} documents could not be read and were left out", human_count(bad));
   if (const int64_t files = run.tally[counted::kDamaged]; files > 0) {

@@ -35,6 +35,9 @@ StageSettings stage_settings(const CorpusOptions& o);
 
 CorpusContext corpus_context(const CorpusOptions& o);
 
+// What readers left out, by reason: "12 no_html, 3 status".
+void tell_left_out(const Tally& tally, const std::string& where = "");
+
 // Warnings about what was left out; for a shard, what to do next.
 void tell_troubles(const StageRun& run, const CorpusOptions& o);
 

@@ -4,6 +4,8 @@
 
 #include <simdjson.h>
 
+#include <vector>
+
 #include "tephra/base/error.h"
 #include "tephra/base/text.h"
 
@@ -61,6 +63,21 @@ std::string with_long_numbers_quoted(std::string_view line) {
   return out;
 }
 
+std::string_view kind_name(const simdjson::dom::element& value) {
+  switch (value.type()) {
+    case simdjson::dom::element_type::NULL_VALUE:
+      return "null";
+    case simdjson::dom::element_type::BOOL:
+      return "a boolean";
+    case simdjson::dom::element_type::ARRAY:
+      return "an array";
+    case simdjson::dom::element_type::OBJECT:
+      return "an object";
+    default:
+      return "a number";
+  }
+}
+
 }  // namespace
 
 struct JsonLine::Parser {
@@ -111,8 +128,8 @@ std::string_view JsonLine::field_of(std::string_view line, std::string_view fiel
   // Readers differ in which one they take: what was judged here might not be what is trained on.
   require_data(times == 1, "expected the key '{}' once, got it {} times", field, times);
   std::string_view text;
-  require_data(value.get_string().get(text) == simdjson::SUCCESS, "key '{}': expected a string",
-               field);
+  require_data(value.get_string().get(text) == simdjson::SUCCESS,
+               "key '{}': expected a string, got {}", field, kind_name(value));
   return text;
 }
 
@@ -120,8 +137,8 @@ std::optional<std::string_view> JsonLine::find_string(std::string_view field) co
   simdjson::dom::element value;
   if (parser_->object.at_key(field).get(value) != simdjson::SUCCESS) return {};
   std::string_view text;
-  require_data(value.get_string().get(text) == simdjson::SUCCESS, "key '{}': expected a string",
-               field);
+  require_data(value.get_string().get(text) == simdjson::SUCCESS,
+               "key '{}': expected a string, got {}", field, kind_name(value));
   return text;
 }
 
@@ -135,30 +152,57 @@ namespace {
 
 using Kind = JsonField::Kind;
 
-// `json` holds the text of what has none of its own.
-void take_value(const simdjson::dom::element& value, JsonField& field, std::string& json) {
+// False when it is none of those that need no memory of their own.
+bool take_scalar(const simdjson::dom::element& value, JsonField& field) {
   switch (value.type()) {
     case simdjson::dom::element_type::NULL_VALUE:
       field.kind = Kind::null;
-      return;
+      return true;
     case simdjson::dom::element_type::BOOL:
       field.kind = Kind::boolean;
       field.boolean = value.get_bool().value_unsafe();
-      return;
+      return true;
     case simdjson::dom::element_type::INT64:
       field.kind = Kind::integer;
       field.integer = value.get_int64().value_unsafe();
-      return;
+      return true;
     case simdjson::dom::element_type::STRING:
       field.kind = Kind::string;
       field.text = value.get_string().value_unsafe();
-      return;
+      return true;
     case simdjson::dom::element_type::DOUBLE:
       field.kind = Kind::real;
       field.real = value.get_double().value_unsafe();
-      break;
+      return true;
     default:
-      field.kind = Kind::json;
+      return false;
+  }
+}
+
+constexpr size_t kMaxElements = 1 << 16;  // a hundred bytes each
+
+bool take_list(const simdjson::dom::element& value, std::vector<JsonField>& elements) {
+  simdjson::dom::array array;
+  if (value.get_array().get(array) != simdjson::SUCCESS || array.size() > kMaxElements)
+    return false;
+  elements.clear();
+  for (const simdjson::dom::element& each : array) {
+    elements.emplace_back();
+    if (!take_scalar(each, elements.back())) return false;
+  }
+  return true;
+}
+
+// `json` holds the text of what has none of its own, `elements` those of a list.
+void take_value(const simdjson::dom::element& value, JsonField& field, std::string& json,
+                std::vector<JsonField>& elements) {
+  if (take_scalar(value, field)) {
+    if (field.kind != Kind::real) return;
+  } else if (take_list(value, elements)) {
+    field.kind = Kind::list;
+    field.elements = elements;
+  } else {
+    field.kind = Kind::json;
   }
   json = simdjson::minify(value);
   field.text = json;
@@ -170,10 +214,11 @@ void JsonLine::each_padded_field(std::string_view line, FunctionRef<void(const J
   parse(line, true);
   need_object(line);
   std::string json;
+  std::vector<JsonField> elements;
   for (const simdjson::dom::key_value_pair& pair : parser_->object) {
     JsonField field;
     field.key = pair.key;
-    take_value(pair.value, field, json);
+    take_value(pair.value, field, json, elements);
     use(field);
   }
 }

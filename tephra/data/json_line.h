@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "tephra/base/function_ref.h"
@@ -13,7 +14,7 @@ namespace tephra {
 
 // One field of an object.
 struct JsonField {
-  enum class Kind { null, boolean, integer, real, string, json };
+  enum class Kind { null, boolean, integer, real, string, list, json };
 
   std::string_view key;
   Kind kind = Kind::null;
@@ -23,6 +24,9 @@ struct JsonField {
   // Of a string its value; of a real number, an array, an object or an integer beyond 64 bits the
   // JSON, without spaces.
   std::string_view text;
+  // Of a list: an array of at most 65,536 elements without arrays, objects or such integers. Reals
+  // in it have no text.
+  std::span<const JsonField> elements;
 };
 
 // Keeps its memory from line to line: one a thread.

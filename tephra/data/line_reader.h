@@ -28,6 +28,7 @@ class LineReader {
 
   int64_t line_number() const { return line_number_; }  // of the last line, from 1
   int64_t file_bytes() const { return reader_->file_bytes(); }
+  const ByteReader& bytes() const { return *reader_; }
   std::string where() const;  // "corpus.jsonl:17"
 
  private:

@@ -67,6 +67,7 @@ bool TextRecords::next_record(TextRecord& record) {
         return true;
       }
       done_bytes_ += lines_->file_bytes();
+      for (const auto& [reason, count] : lines_->bytes().left_out()) left_out_[reason] += count;
       lines_.reset();
     }
     if (opened_ == files_.size()) return false;

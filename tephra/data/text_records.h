@@ -2,6 +2,7 @@
 // Raw documents of text files, in order, in groups of bounded size.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +28,9 @@ class TextRecords {
   // Records of about `bytes` together, at least one; none at the end.
   std::vector<TextRecord> next(size_t bytes);
 
+  // What readers left out of the files so far, by reason.
+  const std::map<std::string, int64_t>& left_out() const { return left_out_; }
+
   int64_t file_bytes() const { return done_bytes_ + (lines_ ? lines_->file_bytes() : 0); }
 
  private:
@@ -40,6 +44,7 @@ class TextRecords {
   bool json_ = false;
   std::unique_ptr<LineReader> lines_;  // of the open file
   int64_t done_bytes_ = 0;             // of the files before
+  std::map<std::string, int64_t> left_out_;
 };
 
 }  // namespace tephra

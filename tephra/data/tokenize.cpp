@@ -131,6 +131,7 @@ TokenizeReport tokenize_files(std::span<const Path> files, const Tokenizer& toke
   }
   report.documents = writer.documents();
   report.tokens = writer.tokens();
+  report.left_out = reader.left_out();
   writer.commit();
   return report;
 }

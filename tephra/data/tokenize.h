@@ -3,6 +3,7 @@
 // the inputs and their order only.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ struct TokenizeReport {
   int64_t empty = 0;  // documents without a token, left out
   int64_t bad = 0;    // left out by skip_bad
   std::string first_bad;
+  std::map<std::string, int64_t> left_out;  // records that are no documents, by reason
 };
 
 // The files that the inputs mean, in order: files as given; of folders, all .txt and document

@@ -59,6 +59,8 @@ class Compressed {
     if (used_ == filled_) {
       filled_ = file_.read(buffer_);
       used_ = 0;
+      // Even nothing takes some bytes in every format: a download that failed leaves none.
+      require_data(file_.file_bytes() > 0, "{}: is empty; expected compressed data", where());
     }
     return std::span(buffer_).subspan(used_, filled_ - used_);
   }

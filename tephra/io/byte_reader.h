@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "tephra/base/files.h"
 
@@ -24,6 +26,10 @@ class ByteReader {
 
   // Bytes of the file read so far, compressed as they are: how far the reading is.
   virtual int64_t file_bytes() const = 0;
+
+  // Of formats that are converted: what the file holds beside documents and is not given, by
+  // reason. All of it at the end.
+  virtual std::map<std::string, int64_t> left_out() const { return {}; }
 
  protected:
   // At least one byte unless the end is reached. Not called again after an error.

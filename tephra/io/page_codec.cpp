@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// zlib and zstd for their formats; Snappy and LZ4 blocks are short enough to be read by hand.
+// zlib, Brotli's library and zstd for their formats; Snappy and LZ4 blocks are short enough to be
+// read by hand.
 #include "tephra/io/page_codec.h"
 
+#include <brotli/decode.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -129,6 +131,15 @@ bool gunzip(std::string_view from, size_t size, std::string& to) {
   return ok;
 }
 
+bool unbrotli(std::string_view from, size_t size, std::string& to) {
+  to.resize(size);
+  size_t got = size;
+  const BrotliDecoderResult result =
+      BrotliDecoderDecompress(from.size(), reinterpret_cast<const uint8_t*>(from.data()), &got,
+                              reinterpret_cast<uint8_t*>(to.data()));
+  return result == BROTLI_DECODER_RESULT_SUCCESS && got == size;
+}
+
 bool unzstd(std::string_view from, size_t size, std::string& to) {
   using Unpacker = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
   thread_local const Unpacker kUnpacker(ZSTD_createDCtx(), &ZSTD_freeDCtx);
@@ -144,7 +155,9 @@ bool unzstd(std::string_view from, size_t size, std::string& to) {
 
 bool decompress(PageCodec codec, std::string_view from, size_t size, std::string& to) {
   // What is there already need not be set to zero again before it is overwritten.
-  if (codec != PageCodec::gzip && codec != PageCodec::zstd) to.clear();
+  if (codec != PageCodec::gzip && codec != PageCodec::brotli && codec != PageCodec::zstd) {
+    to.clear();
+  }
   switch (codec) {
     case PageCodec::none:
       to = from;
@@ -154,6 +167,8 @@ bool decompress(PageCodec codec, std::string_view from, size_t size, std::string
       return unsnap(from, size, to);
     case PageCodec::gzip:
       return gunzip(from, size, to);
+    case PageCodec::brotli:
+      return unbrotli(from, size, to);
     case PageCodec::zstd:
       return unzstd(from, size, to);
     case PageCodec::lz4_raw:

@@ -9,7 +9,7 @@
 
 namespace tephra {
 
-enum class PageCodec { none, snappy, gzip, zstd, lz4_raw };
+enum class PageCodec { none, snappy, gzip, brotli, zstd, lz4_raw };
 
 // Exactly `size` bytes; Fault::data, with `where` before it, when the block is damaged or of
 // another size.

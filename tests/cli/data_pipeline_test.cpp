@@ -85,6 +85,35 @@ void expect_learning(const Scratch& scratch, const std::string& shard) {
   EXPECT_LT(losses.back(), 0.8 * losses.front());
 }
 
+// Records of a crawl that are no documents, and lines without a text: the summary says how many.
+TEST(DataPipeline, TellsWhatReadersLeftOut) {
+  const Scratch scratch;
+  fs::create_directory(scratch / "in");
+  const auto response = [](const std::string& head, const std::string& body) {
+    const std::string all = "HTTP/1.1 " + head + "\r\n\r\n" + body;
+    return "WARC/1.0\r\nWARC-Type: response\r\nContent-Length: " + std::to_string(all.size()) +
+           "\r\n\r\n" + all + "\r\n\r\n";
+  };
+  const std::string html = "200 OK\r\nContent-Type: text/html";
+  write_file(scratch / "in/a.warc",
+             response(html, "<p>one") + response("404 Not Found", "") + response(html, "<br>") +
+                 response("200 OK\r\nContent-Type: image/png", "x") + response(html, ""));
+  write_file(scratch / "in/b.jsonl", "{\"text\":null}\n{\"text\":\"two\"}\n");
+  const std::string told = "left out: 1 no_html, 2 no_text, 1 status";
+  const Ran stage = tephra_data({"stats", (scratch / "in").string(), "--out",
+                                 (scratch / "stats").string(), "--on-error", "skip"});
+  EXPECT_EQ(stage.code, 0) << stage.err;
+  EXPECT_NE(stage.err.find(told), std::string::npos) << stage.err;
+  EXPECT_NE(stage.err.find("1 documents could not be read"), std::string::npos) << stage.err;
+  write_file(scratch / "run.toml", "inputs = [\"" + (scratch / "in").string() + "\"]\nout = \"" +
+                                       (scratch / "out").string() +
+                                       "\"\non_error = \"skip\"\n[[stages]]\nkind = \"dedup\"\n");
+  const Ran run = tephra_data({"run", (scratch / "run.toml").string()});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_NE(run.err.find(told), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("1 documents could not be read"), std::string::npos) << run.err;
+}
+
 TEST(DataPipeline, ExampleFindsWhatWasPlantedAndEndsInTokens) {
   const Scratch scratch;
   make_corpus(scratch, 400);

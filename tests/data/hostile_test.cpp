@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <fstream>
 #include <random>
@@ -62,6 +63,8 @@ TEST(Hostile, DamageOfEveryKindIsCountedAndNamed) {
   put("e-no-zstd.jsonl.zst", "this is plain text");
   put("f-cut.parquet", parquet.substr(0, parquet.size() / 2));
   put("g-bytes.jsonl", "{\"text\":\"\xff\xfe\"}\n{\"text\":\"\xed\xa0\x80\"}\n{\"text\":\"ok\"}\n");
+  for (const char* name : {"g1-empty.jsonl.gz", "g2-empty.jsonl.zst", "g3-empty.jsonl.lz4"})
+    put(name, "");
   put("h-binary.jsonl", std::string("\0\x01\x02\n\n\r\n", 7));
   put("i-good.jsonl", good_lines(10));
   StageSettings stage;
@@ -71,15 +74,103 @@ TEST(Hostile, DamageOfEveryKindIsCountedAndNamed) {
   stage.on_error = OnError::skip;
   const StageRun run = copy_corpus(scratch / "in", stage);
   EXPECT_TRUE(run.complete);
-  EXPECT_EQ(run.tally[counted::kDamaged], 5);
+  EXPECT_EQ(run.tally[counted::kDamaged], 8);
   EXPECT_EQ(run.tally[counted::kBad], 3);
   EXPECT_GT(run.tally[counted::kDocuments], 21 + 3 * 10000);  // what stood before the damage
   std::string errors;
   for (const std::string& error : run.tally.errors()) errors += error + "\n";
-  for (const char* name : {"b-cut", "c-flipped", "d-cut", "e-no-zstd", "f-cut", "g-bytes:1",
-                           "g-bytes:2", "h-binary:1"}) {
+  for (const char* name :
+       {"b-cut", "c-flipped", "d-cut", "e-no-zstd", "f-cut", "g-bytes:1", "g-bytes:2",
+        "g1-empty.jsonl.gz", "g2-empty.jsonl.zst", "g3-empty.jsonl.lz4", "h-binary:1"}) {
     EXPECT_NE(errors.find(name), std::string::npos) << name << "\n" << errors;
   }
+}
+
+TEST(Hostile, TextsThatAreNoneAreCountedAndNamedInEveryFormat) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  const std::string lines =
+      "{\"text\":null}\n{\"other\":\"x\"}\n{\"text\":7}\n{\"text\":[\"x\"]}\n"
+      "{\"text\":{\"is\":\"x\"}}\n{\"text\":true}\n[\"text\"]\n{\"text\":\"good\"}\n";
+  write_file(scratch / "in/a.jsonl", lines);
+  // Every 17th text of it is null; the other one has no column of that name.
+  std::filesystem::copy(TEPHRA_GOLDEN_DIR "/parquet/zstd.parquet", scratch / "in/b.parquet");
+  std::filesystem::copy(TEPHRA_GOLDEN_DIR "/parquet/map.parquet", scratch / "in/c.parquet");
+  StageSettings stage;
+  stage.out = scratch / "stop";
+  const Error error = error_of([&] { copy_corpus(scratch / "in", stage); });
+  EXPECT_EQ(error.fault(), Fault::data);
+  EXPECT_EQ(std::string(error.what()), "in/a:1: key 'text': expected a string, got null");
+  stage.out = scratch / "skip";
+  stage.on_error = OnError::skip;
+  const StageRun run = copy_corpus(scratch / "in", stage);
+  EXPECT_EQ(run.tally[counted::kDocuments], 1 + 282);
+  EXPECT_EQ(run.tally[counted::kBad], 7 + 18 + 1);
+  std::string errors;
+  for (const std::string& each : run.tally.errors()) errors += each + "\n";
+  for (const char* what : {"in/a:2: expected the key 'text', which the object does not have",
+                           "in/a:3: key 'text': "
+                           "expected a string, got a number",
+                           "in/a:4: key 'text': expected a string, got an array",
+                           "in/a:5: key 'text': expected a string, got an object",
+                           "in/a:6: key 'text': expected a "
+                           "string, got a boolean",
+                           "in/a:7: expected a JSON object, got [\"text\"]",
+                           "in/b:1: key 'text': expected a string, got null"}) {
+    EXPECT_NE(errors.find(what), std::string::npos) << what << "\n" << errors;
+  }
+}
+
+TEST(Hostile, WhatReadersLeaveOutIsCountedOnceHoweverOftenARunStops) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  const auto record = [](const std::string& status, const std::string& type, size_t size) {
+    const std::string body =
+        "HTTP/1.1 " + status + "\r\nContent-Type: " + type + "\r\n\r\n<p>" + std::string(size, 'x');
+    return "WARC/1.0\r\nWARC-Type: response\r\nContent-Length: " + std::to_string(body.size()) +
+           "\r\n\r\n" + body + "\r\n\r\n";
+  };
+  std::string crawl;
+  for (int i = 0; i < 1500; ++i) {
+    crawl += record(i % 5 == 0 ? "404 Not Found" : "200 OK", i % 3 == 0 ? "image/png" : "text/html",
+                    i % 7 == 0 ? 0 : 9000);
+  }
+  for (const char* name : {"a.warc", "b.warc"}) write_file(scratch / "in" / name, crawl);
+  StageSettings stage;
+  stage.window_bytes = 1 << 20;
+  stage.journal_bytes = 1;
+  stage.what = stage.settings = "copy";
+  stage.streams = {documents_stream(stage)};
+  const std::vector<CorpusFile> files =
+      corpus_files(std::vector<std::string>{(scratch / "in").string()});
+  const auto run = [&](const char* out, int stop_after) {
+    stage.out = scratch / out;
+    std::atomic<int> calls{0};
+    return run_reported(files, stage, [&](const CorpusPiece& piece, PieceResult& result) {
+      if (++calls > stop_after) throw Error(Fault::interrupted, "stopped");
+      each_document(piece, "text", result, [&](const Document& document) {
+        append_document(result.streams[0], document);
+      });
+    });
+  };
+  const StageRun whole = run("whole", 1000);
+  int64_t sum = whole.tally[counted::kDocuments];
+  for (const char* reason : {"status", "no_html", "no_text"}) {
+    EXPECT_GT(whole.tally[counted::kLeftOut + reason], 0) << reason;
+    sum += whole.tally[counted::kLeftOut + reason];
+  }
+  EXPECT_EQ(sum, 2 * 1500);
+  int stops = 0;
+  for (bool done = false; !done; ++stops) {
+    try {
+      run("stopped", 2);
+      done = true;
+    } catch (const Error& error) {
+      ASSERT_EQ(error.fault(), Fault::interrupted);
+    }
+  }
+  EXPECT_GT(stops, 3);
+  EXPECT_EQ(read_file(scratch / "stopped/report.json"), read_file(scratch / "whole/report.json"));
 }
 
 TEST(Hostile, AllThatStandsBeforeDamageIsRead) {

@@ -32,10 +32,32 @@ def make_rows():
             row["score"] = i / 8
         if i % 5 == 0:
             row["flag"] = i % 2 == 0
+        if i % 4:
+            row["quality_prob"] = [i / 16, None, 1.0, 0.25][:i % 5]
+            row["labels"] = [f"l{i % 3}"] * (i % 3)
         if i % 7 == 0:
             row["meta"] = {"lang": "de", "tags": [i, None]}
         rows.append(row)
     return rows
+
+
+def mix(tephra, source, out):
+    subprocess.run([tephra, "data", "mix", source, "--out", out, "--weight", f"{source.name}=1", "--output-format",
+                    "parquet", "--quiet"], check=True, timeout=120, stdout=subprocess.DEVNULL)
+
+
+def check_foreign(duck, tephra, scratch):
+    """A file of DuckDB's with lists, structs and numbers that are not finite, through a stage: the same to DuckDB."""
+    (scratch / "duck").mkdir()
+    duck.run("CREATE TABLE a AS SELECT 'text ' || i AS text, [i / 8, CASE WHEN i % 5 = 0 THEN 'nan'::DOUBLE END] AS q, "
+             "CASE WHEN i % 7 = 0 THEN '-inf'::DOUBLE ELSE i / 4 END AS s, {'a': i, 'b': ['x']} AS m FROM range(5000) r(i)")
+    duck.run(f"COPY a TO '{scratch}/duck/a.parquet' (FORMAT parquet, CODEC 'brotli', PARQUET_VERSION 'V2')")
+    mix(tephra, scratch / "duck", scratch / "foreign")
+    duck.run(f"COPY (SELECT count(*) AS n FROM a JOIN '{scratch}/foreign/documents/duck/a.parquet' b USING (text) "
+             "WHERE a.q IS NOT DISTINCT FROM b.q AND a.s = b.s AND to_json(a.m)::JSON = b.m) "
+             f"TO '{scratch}/same.json' (FORMAT json)")
+    same = json.loads((scratch / "same.json").read_text())["n"]
+    assert same == 5000, same
 
 
 def main():
@@ -50,8 +72,8 @@ def main():
         (scratch / "web").mkdir()
         with open(scratch / "web" / "a.jsonl", "w", encoding="utf-8") as out:
             out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        subprocess.run([tephra, "data", "mix", scratch / "web", "--out", scratch / "out", "--weight", "web=1",
-                        "--output-format", "parquet", "--quiet"], check=True, timeout=120, stdout=subprocess.DEVNULL)
+        mix(tephra, scratch / "web", scratch / "out")
+        check_foreign(duck, tephra, scratch)
         made = scratch / "out" / "documents" / "web" / "a.parquet"
         duck.run(f"COPY (SELECT * FROM read_parquet('{made}')) TO '{scratch}/back.jsonl' (FORMAT json)")
         duck.run(f"COPY (SELECT column_name AS name, column_type AS type FROM (DESCRIBE SELECT * FROM "
@@ -59,7 +81,7 @@ def main():
         back = [json.loads(line) for line in open(scratch / "back.jsonl", encoding="utf-8")]
         types = {row["name"]: row["type"] for row in map(json.loads, open(scratch / "types.jsonl", encoding="utf-8"))}
     want_types = {"text": "VARCHAR", "n": "BIGINT", "url": "VARCHAR", "flag": "BOOLEAN", "meta": "JSON",
-                  "score": "DOUBLE", "tephra_id": "VARCHAR", "tephra_other": "JSON"}
+                  "score": "DOUBLE", "quality_prob": "DOUBLE[]", "labels": "VARCHAR[]", "tephra_id": "VARCHAR", "tephra_other": "JSON"}
     assert types == want_types, types
     assert len(back) == len(rows), len(back)
     for i, (got, row) in enumerate(zip(back, rows)):

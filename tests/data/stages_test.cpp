@@ -463,7 +463,8 @@ TEST(Stats, PageSaysWhatTheCommandSays) {
   const Json report =
       Json::parse(R"({"stage":"dedup","counts":{"removed":17,"known":10,"source.web.documents":50,)"
                   R"("source.web.removed":17,"source.a.b.documents":9,"removed_of.web.web":4,)"
-                  R"("removed_of.web.a.b":13,"length.web.6":1,"length.web.9":2}})",
+                  R"("removed_of.web.a.b":13,"length.web.6":1,"length.web.9":2,)"
+                  R"("left_out.no_html":31}})",
                   "report");
   const std::string page = stats_page(std::vector<StageReport>{{"unique", report}});
   const auto has = [&](const std::string& text) {
@@ -474,6 +475,8 @@ TEST(Stats, PageSaysWhatTheCommandSays) {
   has("<th>documents<th>removed");
   has("<td>web, for one of a.b<td>13");
   has("<td>web, for one of its own<td>4");
+  has("<h3>Left out while reading, by reason</h3>");
+  has("<td>no_html<td>31");
   has("<td>64 B to 127 B<td>0");  // an empty class between two
 }
 

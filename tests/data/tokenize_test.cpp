@@ -85,6 +85,21 @@ TEST(Tokenize, TakesFoldersByName) {
   EXPECT_EQ(corpus.documents(), (Texts{"a", "b", "c"}));
 }
 
+TEST(Tokenize, CountsWhatReadersLeaveOut) {
+  const Corpus corpus;
+  const auto record = [](const std::string& type, const std::string& body) {
+    return "WARC/1.0\r\nWARC-Type: " + type + "\r\nContent-Length: " + std::to_string(body.size()) +
+           "\r\n\r\n" + body + "\r\n\r\n";
+  };
+  const std::string page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>one";
+  for (const char* name : {"a.warc", "b.warc"}) {
+    corpus.put(name, record("response", page) + record("response", "HTTP/1.1 404 No\r\n\r\n"));
+  }
+  const TokenizeReport report = corpus.tokenize({"a.warc", "b.warc"});
+  EXPECT_EQ(report.documents, 2);
+  EXPECT_EQ(report.left_out, (std::map<std::string, int64_t>{{"status", 2}}));
+}
+
 TEST(Tokenize, SaysWhereABadDocumentIs) {
   const Corpus corpus;
   corpus.put(
@@ -92,11 +107,13 @@ TEST(Tokenize, SaysWhereABadDocumentIs) {
       "{\"text\": \"one\"}\n{\"text\": 2}\n{\"txt\": \"x\"}\n[1]\nnonsense\n{\"text\": \"t\"}");
   const Error error = error_of([&] { corpus.tokenize({"a.jsonl"}); });
   EXPECT_EQ(error.fault(), Fault::data);
-  EXPECT_EQ(error.what(), corpus.path("a.jsonl") + ":2: key 'text': expected a string");
+  EXPECT_EQ(error.what(),
+            corpus.path("a.jsonl") + ":2: key 'text': expected a string, got a number");
   EXPECT_EQ(corpus.scratch.names(), Texts{"a.jsonl"}) << "nothing is left behind";
   const TokenizeReport report = corpus.tokenize({"a.jsonl"}, {.skip_bad = true});
   EXPECT_EQ(report.bad, 4);
-  EXPECT_EQ(report.first_bad, corpus.path("a.jsonl") + ":2: key 'text': expected a string");
+  EXPECT_EQ(report.first_bad,
+            corpus.path("a.jsonl") + ":2: key 'text': expected a string, got a number");
   EXPECT_EQ(corpus.documents(), (Texts{"one", "t"}));
   corpus.put("b.txt", "\xff\xfe");
   EXPECT_EQ(std::string(error_of([&] { corpus.tokenize({"b.txt"}); }).what()),

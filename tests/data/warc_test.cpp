@@ -90,6 +90,34 @@ TEST(Charset, IsThePagesOwn) {
             "a\ufffd"
             "b");
   EXPECT_EQ(page_as_utf8("\xe9", "no-such-encoding"), "é");
+  // UTF-16, by a mark, a header or zeros in the first tag; never by a tag that was read as ASCII.
+  const std::string little("\xff\xfe<\0p\0>\0\xe9\0=\xd8\x00\xde", 14);
+  const std::string big("\xfe\xff\0<\0p\0>\0\xe9\xd8=\xde\x00", 14);
+  EXPECT_EQ(page_as_utf8(little, ""), "<p>é😀");
+  EXPECT_EQ(page_as_utf8(big, "utf-8"), "<p>é😀");
+  EXPECT_EQ(page_as_utf8(little.substr(2), ""), "<p>é😀");
+  EXPECT_EQ(page_as_utf8(big.substr(2), ""), "<p>é😀");
+  EXPECT_EQ(page_as_utf8(std::string_view("h\0i\0", 4), "UTF-16"), "hi");
+  EXPECT_EQ(page_as_utf8(std::string_view("\0h\0i", 4), "utf-16be"), "hi");
+  EXPECT_EQ(page_as_utf8(std::string_view("h\0i\0\0\xd8x\0y", 9), "utf-16"), "hi\ufffdx\ufffd");
+  EXPECT_EQ(page_as_utf8("<meta charset=utf-16>gr\xc3\xb6\xc3\x9f", ""),
+            "<meta charset=utf-16>größ");
+  // A mark counts more than what a header says, and goes.
+  EXPECT_EQ(page_as_utf8("\xef\xbb\xbfgr\xc3\xb6\xc3\x9f", "iso-8859-1"), "größ");
+  EXPECT_EQ(page_as_utf8("\x1b$B$\"\x1b(B!", "ISO-2022-JP"), "あ!");
+  EXPECT_EQ(page_as_utf8("<meta charset=iso-2022-jp>\x1b$B$\"\x1b(B", ""),
+            "<meta charset=iso-2022-jp>あ");
+  // Only a <meta> names the page's encoding; the first that does.
+  EXPECT_EQ(page_as_utf8("<script charset=windows-1251></script><META NAME=x><MeTa "
+                         "content='text/html; charset=KOI8-R'>\xf0",
+                         ""),
+            "<script charset=windows-1251></script><META NAME=x><MeTa "
+            "content='text/html; charset=KOI8-R'>П");
+  EXPECT_EQ(page_as_utf8("\xa4\xa4", "big5"), "中");
+  EXPECT_EQ(page_as_utf8("\xb0\xa1", "EUC-KR"), "가");
+  EXPECT_EQ(page_as_utf8("\xa4\xa2", "x-euc-jp"), "あ");
+  EXPECT_EQ(page_as_utf8("\xa1", "windows-874"), "ก");
+  EXPECT_EQ(page_as_utf8("\x81\x30\x81\x30", "gb2312"), "\u0080");
   EXPECT_EQ(find_charset("text/html; Charset = 'utf-8'"), "utf-8");
   EXPECT_EQ(find_charset("text/html"), "");
 }
@@ -126,7 +154,10 @@ TEST(Warc, GivesTheTextsOfHtmlResponses) {
       warc_record("response", http("Content-Type: text/html\r\nTransfer-Encoding: chunked\r\n",
                                    "<p>undone already")),
       warc_record("response", "garbage"),
-      warc_record("response", http("Content-Type: text/html\r\nContent-Encoding: br\r\n", "x"))};
+      warc_record("response", http("Content-Type: text/html\r\nContent-Encoding: br\r\n", "x")),
+      warc_record("response", http(html, "<script>no text</script>")),
+      warc_record("revisit", http(html, "")),
+      warc_record("made up", "x")};
   const std::string tail = ",\"url\":\"http://a.b/\",\"date\":\"2024-01-02T03:04:05Z\"}\n";
   const std::string want = "{\"text\":\"При\",\"title\":\"T\"" + tail + "{\"text\":\"one a\"" +
                            tail + "{\"text\":\"undone already\"" + tail;
@@ -139,9 +170,83 @@ TEST(Warc, GivesTheTextsOfHtmlResponses) {
   write_file(scratch / "b.warc.gz", packed);
   EXPECT_EQ(all_lines(scratch / "a.warc"), want);
   EXPECT_EQ(all_lines(scratch / "b.warc.gz"), want);
+  const std::unique_ptr<ByteReader> reader = open_documents(scratch / "b.warc.gz");
+  std::string part(1000, '\0');
+  while (reader->read(part) > 0) {
+  }
+  EXPECT_EQ(reader->left_out(), (std::map<std::string, int64_t>{{"compressed", 1},
+                                                                {"no_html", 1},
+                                                                {"no_http", 1},
+                                                                {"no_text", 1},
+                                                                {"other_record", 1},
+                                                                {"revisit", 1},
+                                                                {"status", 1}}));
   const auto files = corpus_files(std::vector<std::string>{scratch.path().string()});
   ASSERT_EQ(files.size(), 2u);
   EXPECT_EQ(files[1].name, "b");
+}
+
+TEST(Warc, UndoesTheCompressionOfBodies) {
+  const Scratch scratch;
+  const std::string text = "<p>unpacked text, unpacked text, unpacked text";
+  const std::string brotli(
+      "\x1b\x2d\x00\xf8\x1d\xa7\xc5\x9a\x9f\x39\x5d\xb3\xf0\xc0\xd1\x29\x90\xba"
+      "\xf6\x29\x73\xc3\x53\xaa\xd0\x53\x02\xcc\xc4\xd8\x48\xe5\x7d\x00",
+      34);
+  const std::string zlib(
+      "\x78\x9c\xb3\x29\xb0\x2b\xcd\x2b\x48\x4c\xce\x4e\x4d\x51\x28\x49\xad\x28"
+      "\xd1\x51\xc0\xc7\x05\x00\x8d\xd5\x11\x13",
+      28);
+  const std::string raw(
+      "\xb3\x29\xb0\x2b\xcd\x2b\x48\x4c\xce\x4e\x4d\x51\x28\x49\xad\x28\xd1\x51"
+      "\xc0\xc7\x05\x00",
+      22);
+  std::string crawl;
+  const auto add = [&](const std::string& coding, const std::string& body) {
+    crawl += warc_record(
+        "response", http("Content-Type: text/html\r\nContent-Encoding: " + coding + "\r\n", body));
+  };
+  const std::vector<std::pair<std::string, std::string>> good = {{"gzip", gzipped(text)},
+                                                                 {"X-GZIP", gzipped(text)},
+                                                                 {"br", brotli},
+                                                                 {"deflate", zlib},
+                                                                 {"deflate", raw},
+                                                                 {"zstd", zstd_compressed(text)},
+                                                                 {"br, gzip", gzipped(brotli)},
+                                                                 {"identity", text},
+                                                                 {"gzip", text}};  // undone already
+  for (const auto& [coding, body] : good) add(coding, body);
+  std::string bomb(std::string(80 << 20, 'x'));
+  for (const std::string& body : {gzipped(text).substr(0, 30), gzipped(bomb), std::string()}) {
+    add("gzip", body);
+  }
+  add("br", brotli.substr(0, 12));
+  add("zstd", zstd_compressed(text).substr(0, 12));
+  add("zstd", zstd_compressed(bomb));
+  add("compress", "\x1f\x9d");
+  add("gzip,gzip,gzip,gzip,gzip", gzipped(text));
+  write_file(scratch / "a.warc", crawl);
+  const std::unique_ptr<ByteReader> reader = open_documents(scratch / "a.warc");
+  std::string all, part(1000, '\0');
+  while (const size_t got = reader->read(part)) all.append(part, 0, got);
+  const std::vector<std::string_view> lines = split(all, '\n');
+  ASSERT_EQ(lines.size(), good.size() + 1);
+  for (size_t i = 0; i < good.size(); ++i) {
+    EXPECT_TRUE(lines[i].starts_with("{\"text\":\"unpacked text, unpacked text, unpacked text\""))
+        << good[i].first << lines[i];
+  }
+  EXPECT_EQ(reader->left_out(), (std::map<std::string, int64_t>{{"compressed", 8}}));
+}
+
+TEST(Warc, KeepsPagesThatWereCutByTheCrawlAndSaysSo) {
+  const Scratch scratch;
+  std::string cut = warc_record("response", http("Content-Type: text/html\r\n", "<p>first half"));
+  cut.replace(cut.find("WARC-Date"), 0, "X-Long: one\r\n\ttwo\r\nWARC-Truncated: length\r\n");
+  write_file(scratch / "a.warc", cut);
+  const std::string line = all_lines(scratch / "a.warc");
+  EXPECT_TRUE(line.starts_with("{\"text\":\"first half\"") &&
+              line.ends_with(",\"truncated\":\"length\"}\n"))
+      << line;
 }
 
 TEST(Warc, RefusesWhatIsCutOffOrLies) {

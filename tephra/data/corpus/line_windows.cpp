@@ -147,6 +147,7 @@ void LineWindows::finish(LineWindow& window, Scan& scan) {
   window.end_row = row_;
   window.file_bytes = reader_ ? reader_->file_bytes() : 0;
   window.last = at_end_ && rest_.empty();
+  if (window.last && reader_) window.left_out = reader_->left_out();
 }
 
 LineWindow LineWindows::next() {

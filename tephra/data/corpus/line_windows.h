@@ -4,6 +4,7 @@
 // on the size of windows. A line that is too long is left out and named; damage ends the file.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,14 +25,15 @@ struct LineWindow {
   static constexpr size_t kPadding = 64;  // bytes that parsers may read after the last line
 
   std::string bytes;
-  std::vector<Line> lines;         // those that are not blank
-  std::vector<size_t> piece_ends;  // in `lines`
-  std::vector<int64_t> long_rows;  // of lines that were left out
-  int64_t end_offset = 0;          // in the decompressed file
-  int64_t end_row = 0;             // rows so far
-  int64_t file_bytes = 0;          // read from disk so far
-  bool last = false;               // nothing comes after it
-  std::string damage;              // why the rest of the file cannot be read; empty: it can
+  std::vector<Line> lines;                  // those that are not blank
+  std::vector<size_t> piece_ends;           // in `lines`
+  std::vector<int64_t> long_rows;           // of lines that were left out
+  int64_t end_offset = 0;                   // in the decompressed file
+  int64_t end_row = 0;                      // rows so far
+  int64_t file_bytes = 0;                   // read from disk so far
+  bool last = false;                        // nothing comes after it
+  std::map<std::string, int64_t> left_out;  // of the last one: ByteReader's, of the whole file
+  std::string damage;  // why the rest of the file cannot be read; empty: it can
 
   std::string_view text(const Line& line) const {
     return std::string_view(bytes).substr(line.begin, line.size);

@@ -327,6 +327,10 @@ class FileRun {
           counted::kTooLong,
           "--on-error skip leaves such lines out, --max-document takes longer ones");
     }
+    // Every run reads a file from its beginning, so what its end tells is of all of it.
+    for (const auto& [reason, count] : window.left_out) {
+      state_.tally.count(counted::kLeftOut + reason, count);
+    }
     if (window.damage.empty()) return;
     bad(format("{}; {} lines before it were read", window.damage, window.end_row),
         counted::kDamaged, "--on-error skip goes on with the next file");

@@ -116,6 +116,7 @@ inline constexpr const char* kDocuments = "documents";  // that could be read
 inline constexpr const char* kBad = "bad_documents";
 inline constexpr const char* kTooLong = "too_long_lines";
 inline constexpr const char* kDamaged = "damaged_files";
+inline const std::string kLeftOut = "left_out.";  // while reading, by reason
 inline constexpr const char* kTextBytes = "text_bytes";
 }  // namespace counted
 

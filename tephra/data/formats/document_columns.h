@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,19 +16,27 @@ namespace tephra {
 
 enum class ColumnType { boolean, integer, real, string, json };
 
-std::string_view column_type_name(ColumnType type);
-
 struct DocumentColumn {
   std::string name;
   ColumnType type = ColumnType::string;
+  bool list = false;  // of such values
   bool operator==(const DocumentColumn&) const = default;
 };
+
+// The type by name ("list of real") and back; nothing when there is none of that name.
+std::string column_type_name(const DocumentColumn& column);
+std::optional<DocumentColumn> column_of_type(const std::string& name, std::string_view type);
 
 // An object of the fields that have no column. The last column of every file that we write.
 inline constexpr const char* kOtherColumn = "tephra_other";
 // In the metadata of such files: there no value means no such field.
 inline constexpr const char* kDocumentsKey = "tephra.documents";
 inline constexpr const char* kDocumentsVersion = "1";
+
+// JSON has no numbers that are not finite. They are the strings "NaN", "Infinity" and "-Infinity",
+// which a column of reals takes back.
+std::string_view not_finite_name(double value);
+std::optional<double> not_finite_value(std::string_view name);
 
 // Kinds of values that were seen of each field, in the order of their first appearance.
 class SeenFields {
@@ -39,15 +48,16 @@ class SeenFields {
   std::vector<DocumentColumn> columns() const;
 
  private:
-  void see(std::string_view name, uint8_t kinds, size_t& expected);
+  void see(std::string_view name, uint32_t kinds, size_t& expected);
 
-  std::vector<std::pair<std::string, uint8_t>> fields_;
+  std::vector<std::pair<std::string, uint32_t>> fields_;
 };
 
 // Pages of one column, one after another.
 struct ColumnPages {
   std::string bytes;
   int64_t unpacked_bytes = 0;  // with the headers
+  int64_t entries = 0;         // values and what stands for none; of lists that is not one a row
   int64_t nulls = 0;
 };
 

@@ -18,15 +18,20 @@ Path without_format(const Path& path);
 
 // Base of formats that are converted: a line at a time.
 class ConvertingReader : public ByteReader {
+ public:
+  std::map<std::string, int64_t> left_out() const final { return left_out_; }
+
  protected:
   // Appends a line or more, with their newlines; false at the end.
   virtual bool next_line(std::string& out) = 0;
+  void leave_out(const char* reason) { ++left_out_[reason]; }
 
  private:
   size_t read_some(std::span<char> out) final;
 
   std::string lines_;
   size_t given_ = 0;
+  std::map<std::string, int64_t> left_out_;
 };
 
 // The makers, one a file.

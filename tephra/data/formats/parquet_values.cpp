@@ -9,7 +9,7 @@
 namespace tephra {
 namespace {
 
-constexpr int64_t kPlain = 0, kDeltaLength = 6, kDeltaBytes = 7;
+constexpr int64_t kPlain = 0, kDeltaLength = 6;
 
 class Bits {
  public:

@@ -18,6 +18,8 @@ size_t decode_hybrid(std::string_view bytes, int width, size_t count, std::vecto
 size_t decode_delta(std::string_view bytes, std::vector<int64_t>& out, size_t most,
                     const std::string& where);
 
+inline constexpr int64_t kDeltaBytes = 7;  // DELTA_BYTE_ARRAY
+
 // `count` strings of a page. Views point into `bytes` or, for DELTA_BYTE_ARRAY, into `held`.
 void decode_strings(std::string_view bytes, int64_t encoding, size_t count,
                     std::vector<std::string_view>& out, std::string& held,

@@ -13,9 +13,12 @@ constexpr std::string_view kFileMagic = "PAR1";
 constexpr size_t kLinePadding = 64;  // that the parser may read
 
 // Parquet's numbers for things.
-constexpr int64_t kOptional = 1, kConvertedUtf8 = 0, kConvertedJson = 19, kPlainEncoding = 0,
-                  kRleEncoding = 3, kZstdCodec = 6;
-constexpr int kLogicalString = 1, kLogicalJson = 12;
+constexpr int64_t kOptional = 1, kRepeated = 2, kConvertedUtf8 = 0, kConvertedList = 3,
+                  kConvertedJson = 19, kPlainEncoding = 0, kRleEncoding = 3, kZstdCodec = 6;
+constexpr int kLogicalString = 1, kLogicalList = 3, kLogicalJson = 12;
+// The names that the format asks for within a list.
+constexpr const char* kListGroup = "list";
+constexpr const char* kListElement = "element";
 
 ParquetType stored_type(ColumnType type) {
   switch (type) {
@@ -32,13 +35,6 @@ ParquetType stored_type(ColumnType type) {
   return ParquetType::bytes;
 }
 
-ColumnType column_type(const std::string& name, const std::string& where) {
-  for (int i = 0; i <= static_cast<int>(ColumnType::json); ++i) {
-    if (name == column_type_name(static_cast<ColumnType>(i))) return static_cast<ColumnType>(i);
-  }
-  throw Error(Fault::data, format("{}: expected the type of a column, got '{}'", where, name));
-}
-
 std::vector<int64_t> integers(const Json& json, size_t count, const std::string& where) {
   std::vector<int64_t> values;
   if (json.is_array()) {
@@ -48,27 +44,61 @@ std::vector<int64_t> integers(const Json& json, size_t count, const std::string&
   return values;
 }
 
+void append_group_element(ThriftWriter& out, std::string_view name, int64_t repetition,
+                          bool is_list) {
+  out.begin_struct();
+  out.integer(3, repetition);
+  out.text(4, name);
+  out.integer(5, 1);  // children
+  if (is_list) {
+    out.integer(6, kConvertedList);
+    out.begin_struct(10);
+    out.begin_struct(kLogicalList);
+    out.end_struct();
+    out.end_struct();
+  }
+  out.end_struct();
+}
+
+void append_leaf_element(ThriftWriter& out, std::string_view name, ColumnType type) {
+  const bool json = type == ColumnType::json;
+  out.begin_struct();
+  out.integer(1, static_cast<int64_t>(stored_type(type)));
+  out.integer(3, kOptional);
+  out.text(4, name);
+  if (json || type == ColumnType::string) {
+    out.integer(6, json ? kConvertedJson : kConvertedUtf8);
+    out.begin_struct(10);
+    out.begin_struct(json ? kLogicalJson : kLogicalString);
+    out.end_struct();
+    out.end_struct();
+  }
+  out.end_struct();
+}
+
 void append_schema(ThriftWriter& out, const std::vector<DocumentColumn>& columns) {
-  out.begin_list(2, ThriftReader::structure, columns.size() + 1);
+  size_t elements = 1;
+  for (const DocumentColumn& column : columns) elements += column.list ? 3 : 1;
+  out.begin_list(2, ThriftReader::structure, elements);
   out.begin_struct();
   out.text(4, "documents");
   out.integer(5, static_cast<int64_t>(columns.size()));
   out.end_struct();
   for (const DocumentColumn& column : columns) {
-    const bool json = column.type == ColumnType::json;
-    out.begin_struct();
-    out.integer(1, static_cast<int64_t>(stored_type(column.type)));
-    out.integer(3, kOptional);
-    out.text(4, column.name);
-    if (json || column.type == ColumnType::string) {
-      out.integer(6, json ? kConvertedJson : kConvertedUtf8);
-      out.begin_struct(10);
-      out.begin_struct(json ? kLogicalJson : kLogicalString);
-      out.end_struct();
-      out.end_struct();
+    if (column.list) {
+      append_group_element(out, column.name, kOptional, true);
+      append_group_element(out, kListGroup, kRepeated, false);
     }
-    out.end_struct();
+    append_leaf_element(out, column.list ? kListElement : column.name, column.type);
   }
+}
+
+void append_path(ThriftWriter& out, const DocumentColumn& column) {
+  out.begin_list(3, ThriftReader::binary, column.list ? 3 : 1);
+  out.text_element(column.name);
+  if (!column.list) return;
+  out.text_element(kListGroup);
+  out.text_element(kListElement);
 }
 
 }  // namespace
@@ -80,13 +110,17 @@ ParquetWriter::ParquetWriter(int level, const Json& state, const std::string& wh
   offset_ = fields.integer("offset");
   for (const Json& column : fields.array("columns")) {
     const Fields of(column, where);
-    columns_.push_back({of.string("name"), column_type(of.string("type"), where)});
+    const std::string type = of.string("type");
+    const auto known = column_of_type(of.string("name"), type);
+    require_data(known.has_value(), "{}: expected the type of a column, got '{}'", where, type);
+    columns_.push_back(*known);
   }
   for (const Json& each : fields.array("groups")) {
-    const std::vector<int64_t> numbers = integers(each, 1 + 4 * columns_.size(), where);
+    const std::vector<int64_t> numbers = integers(each, 1 + 5 * columns_.size(), where);
     Group group{numbers[0], {}};
-    for (size_t i = 1; i < numbers.size(); i += 4) {
-      group.chunks.push_back({numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]});
+    for (size_t i = 1; i < numbers.size(); i += 5) {
+      group.chunks.push_back(
+          {numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3], numbers[i + 4]});
     }
     groups_.push_back(std::move(group));
   }
@@ -97,14 +131,15 @@ Json ParquetWriter::state() const {
   for (const DocumentColumn& column : columns_) {
     Json of;
     of["name"] = column.name;
-    of["type"] = std::string(column_type_name(column.type));
+    of["type"] = column_type_name(column);
     columns.push_back(std::move(of));
   }
   for (const Group& group : groups_) {
     Json numbers = Json::Array{};
     numbers.push_back(group.rows);
     for (const Chunk& chunk : group.chunks) {
-      for (const int64_t n : {chunk.offset, chunk.bytes, chunk.unpacked_bytes, chunk.nulls}) {
+      for (const int64_t n :
+           {chunk.offset, chunk.bytes, chunk.unpacked_bytes, chunk.entries, chunk.nulls}) {
         numbers.push_back(n);
       }
     }
@@ -139,7 +174,7 @@ void ParquetWriter::append_group(const DocumentPages& pages, std::string& out) {
   Group group{pages.rows, {}};
   for (const ColumnPages& column : pages.columns) {
     const auto bytes = static_cast<int64_t>(column.bytes.size());
-    group.chunks.push_back({offset_, bytes, column.unpacked_bytes, column.nulls});
+    group.chunks.push_back({offset_, bytes, column.unpacked_bytes, column.entries, column.nulls});
     out += column.bytes;
     offset_ += bytes;
   }
@@ -182,10 +217,9 @@ void ParquetWriter::append_footer(std::string& out) const {
       thrift.begin_list(2, ThriftReader::i32, 2);
       thrift.integer_element(kPlainEncoding);
       thrift.integer_element(kRleEncoding);
-      thrift.begin_list(3, ThriftReader::binary, 1);
-      thrift.text_element(columns_[c].name);
+      append_path(thrift, columns_[c]);
       thrift.integer(4, kZstdCodec);
-      thrift.integer(5, group.rows, ThriftReader::i64);
+      thrift.integer(5, chunk.entries, ThriftReader::i64);
       thrift.integer(6, chunk.unpacked_bytes, ThriftReader::i64);
       thrift.integer(7, chunk.bytes, ThriftReader::i64);
       thrift.integer(9, chunk.offset, ThriftReader::i64);

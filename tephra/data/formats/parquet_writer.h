@@ -29,7 +29,7 @@ class ParquetWriter {
 
  private:
   struct Chunk {
-    int64_t offset = 0, bytes = 0, unpacked_bytes = 0, nulls = 0;
+    int64_t offset = 0, bytes = 0, unpacked_bytes = 0, entries = 0, nulls = 0;
   };
   struct Group {
     int64_t rows = 0;

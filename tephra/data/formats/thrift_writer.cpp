@@ -34,6 +34,10 @@ void ThriftWriter::integer(int id, int64_t value, int type) {
   varint(zigzag(value));
 }
 
+void ThriftWriter::boolean(int id, bool value) {
+  field(id, value ? ThriftReader::yes : ThriftReader::no);
+}
+
 void ThriftWriter::text(int id, std::string_view value) {
   field(id, ThriftReader::binary);
   text_element(value);

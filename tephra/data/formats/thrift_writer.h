@@ -17,6 +17,7 @@ class ThriftWriter {
   explicit ThriftWriter(std::string& out) : out_(out) {}
 
   void integer(int id, int64_t value, int type = ThriftReader::i32);
+  void boolean(int id, bool value);
   void text(int id, std::string_view value);
   void begin_struct(int id);  // as a field
   void begin_struct();        // as an element of a list, or on its own

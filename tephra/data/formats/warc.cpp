@@ -3,13 +3,13 @@
 #include <charconv>
 #include <optional>
 
-#include "tephra/base/log.h"
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/json_text.h"
 #include "tephra/data/formats/charset.h"
 #include "tephra/data/formats/document_reader.h"
 #include "tephra/data/formats/html_text.h"
 #include "tephra/data/formats/warc_records.h"
+#include "tephra/io/content_coding.h"
 
 namespace tephra {
 namespace {
@@ -18,7 +18,8 @@ constexpr size_t kMaxPageBytes = size_t{64} << 20;
 
 struct HttpResponse {
   int status = 0;
-  std::string_view type, transfer, encoding;
+  std::string_view type, transfer;
+  std::string encoding;  // in lower case
   std::string_view body;
 };
 
@@ -28,6 +29,12 @@ std::string_view take_http_line(std::string_view& text) {
   text.remove_prefix(std::min(end + 1, text.size()));
   if (line.ends_with('\r')) line.remove_suffix(1);
   return line;
+}
+
+std::string lower_ascii(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
 }
 
 HttpResponse read_response(std::string_view text) {
@@ -45,7 +52,7 @@ HttpResponse read_response(std::string_view text) {
     const std::string_view name = line.substr(0, colon), value = trim(line.substr(colon + 1));
     if (same_name(name, "content-type")) response.type = value;
     if (same_name(name, "transfer-encoding")) response.transfer = value;
-    if (same_name(name, "content-encoding")) response.encoding = value;
+    if (same_name(name, "content-encoding")) response.encoding = lower_ascii(value);
   }
   response.body = text;
   return response;
@@ -73,7 +80,7 @@ bool is_html(std::string_view type) {
 
 class WarcReader : public ConvertingReader {
  public:
-  explicit WarcReader(const Path& path) : path_(path), records_(path) {}
+  explicit WarcReader(const Path& path) : records_(path) {}
 
   int64_t file_bytes() const override { return records_.file_bytes(); }
 
@@ -81,43 +88,50 @@ class WarcReader : public ConvertingReader {
   bool next_line(std::string& out) override {
     WarcHeader header;
     while (records_.next(header)) {
-      if (header.type != "response" || header.length > kMaxPageBytes) {
-        if (header.type == "response") {
-          warn_once("warc size", "{}: is above 64 MiB and left out, as others will be",
-                    records_.where());
-        }
+      const bool page = header.type == "response";
+      const char* reason = page ? "too_long" : left_out_record(header.type);
+      if (page && header.length <= kMaxPageBytes) {
+        reason = append_page(header, records_.body(header), out);
+        if (reason == nullptr) return true;
+      } else {
         records_.skip_body(header);
-        continue;
       }
-      if (append_page(header, records_.body(header), out)) return true;
+      if (reason != nullptr) leave_out(reason);
     }
     return false;
   }
 
  private:
-  bool append_page(const WarcHeader& header, std::string_view record, std::string& out) const {
+  // Why there is none; null when it was appended.
+  static const char* append_page(const WarcHeader& header, std::string_view record,
+                                 std::string& out) {
     const HttpResponse response = read_response(record);
-    if (response.status < 200 || response.status >= 300 || !is_html(response.type)) return false;
-    if (!response.encoding.empty() && !same_name(response.encoding, "identity")) {
-      warn_once("warc encoding", "{}: its body is compressed ({}) and left out, as others will be",
-                records_.where(), clipped(response.encoding, 20));
-      return false;
-    }
+    if (response.status == 0) return "no_http";
+    if (response.status < 200 || response.status >= 300) return "status";
+    if (!is_html(response.type)) return "no_html";
     std::string_view body = response.body;
-    std::optional<std::string> joined;
+    std::optional<std::string> joined, unpacked;
     if (!response.transfer.empty()) joined = without_chunks(body);
     if (joined) body = *joined;
+    if (!response.encoding.empty())
+      unpacked = decode_content(response.encoding, body, kMaxPageBytes);
+    if (unpacked) body = *unpacked;
+    // Some crawls undo it, too, but keep the header.
+    if (!response.encoding.empty() && !unpacked && !trim(body).starts_with('<')) {
+      return "compressed";
+    }
     const HtmlText page = html_text(page_as_utf8(body, find_charset(response.type)));
+    if (page.text.empty()) return "no_text";
     out += "{\"text\":";
     append_json_string(out, page.text);
     append_text_field(out, "title", page.title);
     append_text_field(out, "url", header.url);
     append_text_field(out, "date", header.date);
+    append_text_field(out, "truncated", header.truncated);
     out += "}\n";
-    return true;
+    return nullptr;
   }
 
-  Path path_;
   WarcRecords records_;
 };
 

@@ -25,6 +25,14 @@ bool same_name(std::string_view a, std::string_view lower) {
   return true;
 }
 
+const char* left_out_record(std::string_view type) {
+  if (type == "warcinfo" || type == "request" || type == "metadata") return nullptr;
+  for (const char* known : {"response", "revisit", "resource", "conversion", "continuation"}) {
+    if (type == known) return known;
+  }
+  return "other_record";
+}
+
 std::string WarcRecords::where() const { return format("{}: record {}", path_.string(), records_); }
 
 bool WarcRecords::more() {
@@ -67,6 +75,7 @@ bool WarcRecords::next(WarcHeader& header) {
                clipped(version, 40));
   bool sized = false;
   for (std::string_view each = line(); !each.empty(); each = line()) {
+    if (each.front() == ' ' || each.front() == '\t') continue;  // a long value goes on
     const size_t colon = each.find(':');
     require_data(colon != std::string_view::npos, "{}: expected NAME: VALUE, got '{}'", where(),
                  clipped(each, 40));
@@ -81,6 +90,7 @@ void WarcRecords::take_field(std::string_view name, std::string_view value, Warc
   if (same_name(name, "warc-type")) header.type = value;
   if (same_name(name, "warc-target-uri")) header.url = value;
   if (same_name(name, "warc-date")) header.date = value;
+  if (same_name(name, "warc-truncated")) header.truncated = value;
   if (!same_name(name, "content-length")) return;
   const char* end = value.data() + value.size();
   const auto [at, error] = std::from_chars(value.data(), end, header.length);

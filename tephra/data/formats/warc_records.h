@@ -12,12 +12,16 @@
 namespace tephra {
 
 struct WarcHeader {
-  std::string type, url, date;
+  std::string type, url, date, truncated;
   size_t length = 0;  // of the body
 };
 
 // Whether they are the same but for ASCII case; the second one has no capitals.
 bool same_name(std::string_view a, std::string_view lower);
+
+// Under which reason a record that gives no document is counted; null for those that never hold
+// one.
+const char* left_out_record(std::string_view type);
 
 class WarcRecords {
  public:

@@ -20,10 +20,15 @@ class WetReader : public ConvertingReader {
     WarcHeader header;
     while (records_.next(header)) {
       if (header.type != "conversion") {
+        if (const char* reason = left_out_record(header.type)) leave_out(reason);
         records_.skip_body(header);
         continue;
       }
       const std::string_view body = trim(records_.body(header));
+      if (body.empty()) {
+        leave_out("no_text");
+        continue;
+      }
       out += "{\"text\":";
       // Bytes that are no UTF-8 cannot stand in JSON.
       append_json_string(out, is_utf8(body) ? body : lossy_utf8(body));

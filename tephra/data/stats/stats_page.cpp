@@ -241,6 +241,7 @@ std::string stats_page(std::span<const StageReport> reports) {
                    stage != nullptr && stage->is_string() ? escaped(stage->string()) : "");
     tiles(html, counts);
     sources(html, counts);
+    bars(html, "Left out while reading, by reason", rows_below(counts, "left_out."));
     bars(html, "Documents dropped, by rule", rows_below(counts, "dropped_by."));
     bars(html, "Clusters, by size", by_size(rows_below(counts, "cluster_sizes.")));
     bars(html, "Removed from a source, for a document of it or of another", removals(counts));
