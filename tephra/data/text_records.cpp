@@ -42,6 +42,18 @@ std::vector<Path> text_files(std::span<const std::string> inputs) {
   return files;
 }
 
+void TextRecords::skip_to(size_t file, int64_t records) {
+  for (; opened_ < file; ++opened_) {
+    done_bytes_ += static_cast<int64_t>(std::filesystem::file_size(files_[opened_]));
+  }
+  TextRecord record;
+  for (int64_t i = 0; i < records; ++i) {
+    require_data(next_record(record) && record.file == file,
+                 "{}: has fewer documents than when its reading began; it was changed",
+                 files_[file].string());
+  }
+}
+
 std::vector<TextRecord> TextRecords::next(size_t bytes) {
   std::vector<TextRecord> records;
   size_t size = 0;

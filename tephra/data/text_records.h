@@ -24,6 +24,9 @@ class TextRecords {
  public:
   TextRecords(std::span<const Path> files, TextSplit split) : files_(files), split_(split) {}
 
+  // Goes on after so many records of a file, which are read once more.
+  void skip_to(size_t file, int64_t records);
+
   // Records of about `bytes` together, at least one; none at the end.
   std::vector<TextRecord> next(size_t bytes);
 
