@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
@@ -28,6 +29,7 @@ AppendFile::AppendFile(const Path& path, int64_t keep_bytes, WhenFull when_full)
 }
 
 AppendFile::~AppendFile() {
+  if (fd_ < 0) return;
   if (const int error = try_to_write(); error != 0) {
     log_line(LogLevel::error, format("{}: the last {} bytes were not written: {}", path_.string(),
                                      pending_.size(), std::strerror(error)));
@@ -77,6 +79,14 @@ void AppendFile::flush() {
     throw Error(Fault::data,
                 format("{}: flushing to disk failed: {}", path_.string(), std::strerror(error)));
   }
+}
+
+void AppendFile::close() {
+  int error = try_to_write();
+  if (::close(std::exchange(fd_, -1)) != 0 && error == 0 && errno != EINTR) error = errno;
+  if (error == 0) return;
+  throw Error(Fault::data,
+              format("{}: cannot be written: {}", path_.string(), std::strerror(error)));
 }
 
 }  // namespace tephra

@@ -23,6 +23,9 @@ class AppendFile {
   // Of what cannot be written it warns, once for each shortage, or it is Fault::data.
   void append(std::string_view record);
   void flush();  // to the disk; Fault::data when that fails
+  // After the last record. Fault::data when something was not written, which network file systems
+  // may say only now.
+  void close();
 
   const Path& path() const { return path_; }
 

@@ -6,6 +6,7 @@
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/output.h"
+#include "tephra/data/corpus/output_folder.h"
 #include "tephra/data/corpus/output_lock.h"
 
 namespace tephra {

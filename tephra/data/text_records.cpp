@@ -42,6 +42,27 @@ std::vector<Path> text_files(std::span<const std::string> inputs) {
   return files;
 }
 
+void TextRecords::skip_to(size_t file, int64_t records) {
+  for (; opened_ < file; ++opened_) {
+    done_bytes_ += static_cast<int64_t>(std::filesystem::file_size(files_[opened_]));
+  }
+  TextRecord record;
+  for (int64_t i = 0; i < records; ++i) {
+    require_data(next_record(record) && record.file == file,
+                 "{}: has fewer documents than when its reading began; it was changed",
+                 files_[file].string());
+  }
+}
+
+LeftOut TextRecords::left_out(size_t files) const {
+  LeftOut sum;
+  for (const auto& [file, counts] : left_out_) {
+    if (file >= files) break;
+    for (const auto& [reason, count] : counts) sum[reason] += count;
+  }
+  return sum;
+}
+
 std::vector<TextRecord> TextRecords::next(size_t bytes) {
   std::vector<TextRecord> records;
   size_t size = 0;
@@ -67,7 +88,7 @@ bool TextRecords::next_record(TextRecord& record) {
         return true;
       }
       done_bytes_ += lines_->file_bytes();
-      for (const auto& [reason, count] : lines_->bytes().left_out()) left_out_[reason] += count;
+      left_out_[opened_ - 1] = lines_->bytes().left_out();
       lines_.reset();
     }
     if (opened_ == files_.size()) return false;

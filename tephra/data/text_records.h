@@ -25,11 +25,14 @@ class TextRecords {
  public:
   TextRecords(std::span<const Path> files, TextSplit split) : files_(files), split_(split) {}
 
+  // Goes on after so many records of a file, which are read once more.
+  void skip_to(size_t file, int64_t records);
+
   // Records of about `bytes` together, at least one; none at the end.
   std::vector<TextRecord> next(size_t bytes);
 
-  // What readers left out of the files so far, by reason.
-  const std::map<std::string, int64_t>& left_out() const { return left_out_; }
+  // What readers left out of those of the first `files` files that are read to their end.
+  LeftOut left_out(size_t files) const;
 
   int64_t file_bytes() const { return done_bytes_ + (lines_ ? lines_->file_bytes() : 0); }
 
@@ -42,9 +45,9 @@ class TextRecords {
   TextSplit split_;
   size_t opened_ = 0;  // files so far
   bool json_ = false;
-  std::unique_ptr<LineReader> lines_;  // of the open file
-  int64_t done_bytes_ = 0;             // of the files before
-  std::map<std::string, int64_t> left_out_;
+  std::unique_ptr<LineReader> lines_;   // of the open file
+  int64_t done_bytes_ = 0;              // of the files before
+  std::map<size_t, LeftOut> left_out_;  // by file
 };
 
 }  // namespace tephra

@@ -4,22 +4,22 @@
 #include <future>
 
 #include "tephra/base/error.h"
+#include "tephra/base/hash.h"
 #include "tephra/base/parallel.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
+#include "tephra/data/corpus/output_lock.h"
 #include "tephra/data/encoder_pool.h"
 #include "tephra/data/json_line.h"
+#include "tephra/data/shard_record.h"
 #include "tephra/data/text_records.h"
 #include "tephra/io/token_shard.h"
 
 namespace tephra {
 namespace {
 
-// Two windows are in memory: one is read while the other is encoded. Their size, and the grain of
-// the work, do not depend on the number of threads.
-constexpr size_t kWindowBytes = size_t{16} << 20;
-constexpr int64_t kGrain = 64;  // records
+constexpr int64_t kGrain = 64;  // records; whatever the number of threads
 
 // What became of a record.
 struct Encoded {
@@ -76,9 +76,12 @@ class RecordEncoder {
 
 void write_results(const std::vector<TextRecord>& records, const std::vector<Encoded>& results,
                    std::span<const Path> files, const TokenizeOptions& options,
-                   TokenShardWriter& writer, TokenizeReport& report) {
+                   TokenShardWriter& writer, ShardProgress& at) {
+  TokenizeReport& report = at.report;
   for (size_t i = 0; i < results.size(); ++i) {
     const Encoded& result = results[i];
+    at.records = records[i].file == at.file ? at.records + 1 : 1;
+    at.file = records[i].file;
     if (!result.bad.empty()) {
       const std::string what =
           format("{}:{}: {}", files[records[i].file].string(), records[i].line, result.bad);
@@ -91,6 +94,13 @@ void write_results(const std::vector<TextRecord>& records, const std::vector<Enc
       report.text_bytes += result.text_bytes;
     }
   }
+  report.documents = writer.documents();
+  report.tokens = writer.tokens();
+}
+
+LeftOut together(LeftOut counts, const LeftOut& more) {
+  for (const auto& [reason, count] : more) counts[reason] += count;
+  return counts;
 }
 
 int64_t total_bytes(std::span<const Path> files) {
@@ -108,32 +118,52 @@ void check_tokenize(const Tokenizer& tokenizer, const TokenizeOptions& options) 
               "give \"bos_token\" in tokenizer_config.json beside tokenizer.json");
 }
 
+std::string mark_of_tokenizer(const Path& path) {
+  const Path folder = std::filesystem::is_directory(path) ? path : path.parent_path();
+  const Path main = std::filesystem::is_directory(path) ? path / "tokenizer.json" : path;
+  std::string text;
+  for (const Path& file :
+       {main, folder / "tokenizer_config.json", folder / "generation_config.json"}) {
+    if (std::filesystem::exists(file)) text += hash_text(xxh3(read_file(file)));
+    text += '.';
+  }
+  return format("tokenizer={}", hash_text(xxh3(text)));
+}
+
 TokenizeReport tokenize_files(std::span<const Path> files, const Tokenizer& tokenizer,
                               const Path& out_prefix, const TokenizeOptions& options) {
   RecordEncoder encoder(tokenizer, options);
-  TokenShardWriter writer(out_prefix, tokenizer.vocab_size());
-  TokenizeReport report;
-  report.files = static_cast<int64_t>(files.size());
+  lock_shard(out_prefix);
+  const ShardRecord record(files, out_prefix, options);
+  ShardProgress at = record.begin(tokenizer.vocab_size());
+  TokenShardWriter writer(out_prefix, tokenizer.vocab_size(), at.shard());
+  at.report.files = static_cast<int64_t>(files.size());
   Progress progress("tokenize", total_bytes(files), "B");
   TextRecords reader(files, options.split);
-  const auto read_on = [&] { return reader.next(kWindowBytes); };
+  reader.skip_to(at.file, at.records);
+  const auto read_on = [&] { return reader.next(options.window_bytes); };
+  const LeftOut left_out = at.report.left_out;  // of the files that are not read again
   std::vector<TextRecord> window = read_on();
-  int64_t told = 0;
+  int64_t told = 0, journaled = at.report.text_bytes;
   while (!window.empty()) {
     const int64_t read = reader.file_bytes();
+    at.report.left_out = together(left_out, reader.left_out(window.back().file));
     std::future<std::vector<TextRecord>> next = std::async(std::launch::async, read_on);
     const std::vector<Encoded> results = encoder.encode(window);
-    write_results(window, results, files, options, writer, report);
+    write_results(window, results, files, options, writer, at);
+    if (at.report.text_bytes - journaled >= options.journal_bytes) {
+      writer.flush();
+      record.write_progress(at);
+      journaled = at.report.text_bytes;
+    }
     progress.add(read - told);
     told = read;
     window = next.get();
     stop_if_interrupted();
   }
-  report.documents = writer.documents();
-  report.tokens = writer.tokens();
-  report.left_out = reader.left_out();
-  writer.commit();
-  return report;
+  at.report.left_out = together(left_out, reader.left_out(files.size()));
+  record.commit(writer, at);
+  return at.report;
 }
 
 }  // namespace tephra

@@ -22,7 +22,12 @@ struct TokenizeOptions {
   bool prepend_bos = false;
   bool append_eos = false;
   bool skip_bad = false;  // else a bad document is an error that says file:line
+  std::string made_by;    // what else decides the tokens: the tokenizer, by its content
+  size_t window_bytes = size_t{16} << 20;     // of text: one is read while the other is encoded
+  int64_t journal_bytes = int64_t{64} << 20;  // of text that a killed run may have to do again
 };
+
+using LeftOut = std::map<std::string, int64_t>;  // records that are no documents, by reason
 
 struct TokenizeReport {
   int64_t files = 0;
@@ -32,7 +37,7 @@ struct TokenizeReport {
   int64_t empty = 0;  // documents without a token, left out
   int64_t bad = 0;    // left out by skip_bad
   std::string first_bad;
-  std::map<std::string, int64_t> left_out;  // records that are no documents, by reason
+  LeftOut left_out;
 };
 
 // The files that the inputs mean, in order: files as given; of folders, all .txt and document
@@ -42,6 +47,11 @@ std::vector<Path> text_files(std::span<const std::string> inputs);
 // Fault::usage when the tokenizer has no token that the options ask for.
 void check_tokenize(const Tokenizer& tokenizer, const TokenizeOptions& options);
 
+// Which tokenizer it is, by the files that Tokenizer::load reads.
+std::string mark_of_tokenizer(const Path& path);
+
+// A run that was killed goes on inside the file where it was; the bytes are the same. PREFIX.json
+// says what the shard was made of, and its counts.
 TokenizeReport tokenize_files(std::span<const Path> files, const Tokenizer& tokenizer,
                               const Path& out_prefix, const TokenizeOptions& options);
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tephra/base/append_file.h"
 #include "tephra/base/files.h"
 
 namespace tephra {
@@ -50,31 +51,44 @@ class TokenShard {
   int64_t tokens_ = 0, documents_ = 0, sequences_ = 0;
 };
 
+// How far a shard is.
+struct TokenShardState {
+  int64_t documents = 0, tokens = 0;
+};
+
 // Both files appear whole or not at all: the tokens first, the index, without which they are no
-// shard, last.
+// shard, last. Until then tokens and lengths grow in PREFIX.bin.partial and PREFIX.len.partial.
 class TokenShardWriter {
  public:
-  // Two bytes a token when every id below `vocab_size` fits, four otherwise.
-  TokenShardWriter(const Path& prefix, int64_t vocab_size);
+  // Two bytes a token when every id below `vocab_size` fits, four otherwise. Goes on from a state
+  // that flush() of an earlier writer gave; what was written after it is cut off.
+  TokenShardWriter(const Path& prefix, int64_t vocab_size, const TokenShardState& from = {});
+  // Not committed, it leaves what flush() has promised, and nothing when that was never called.
   ~TokenShardWriter();
   TokenShardWriter(const TokenShardWriter&) = delete;
   TokenShardWriter& operator=(const TokenShardWriter&) = delete;
 
+  // Whether a writer can go on from there.
+  static bool holds(const Path& prefix, int64_t vocab_size, const TokenShardState& state);
+
   void add_document(std::span<const int32_t> tokens);
   int64_t tokens() const { return tokens_; }
   int64_t documents() const { return static_cast<int64_t>(lengths_.size()); }
+  TokenShardState flush();  // all so far is on disk, and is how far the shard is
   void commit();
 
  private:
-  void flush();
+  void write();
 
   Path prefix_;
   int64_t vocab_size_;
   TokenType type_;
   int64_t tokens_ = 0;
   std::vector<int32_t> lengths_;
+  size_t lengths_written_ = 0;
   std::string buffer_;
-  std::unique_ptr<AtomicFile> bin_;
+  std::unique_ptr<AppendFile> bin_, len_;
+  bool keep_ = false;  // what is there
 };
 
 }  // namespace tephra

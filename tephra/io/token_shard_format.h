@@ -17,6 +17,9 @@ inline constexpr uint64_t kVersion = 1;
 // magic, u64 version, u8 type, u64 sequences, u64 entries of the document table
 inline constexpr int64_t kHeaderBytes = 9 + 8 + 1 + 8 + 8;
 
+// Tokens and lengths of a shard that is not whole yet.
+inline constexpr const char *kBinPartial = ".bin.partial", *kLenPartial = ".len.partial";
+
 inline Path with_suffix(const Path& prefix, const char* suffix) {
   return Path(prefix.string() + suffix);
 }

@@ -8,9 +8,22 @@
 namespace tephra {
 namespace {
 
+using token_shard::kBinPartial;
+using token_shard::kLenPartial;
 using token_shard::with_suffix;
 
 constexpr size_t kWriteBytes = size_t{4} << 20;
+constexpr int64_t kLengthBytes = sizeof(int32_t);
+
+TokenType type_for(int64_t vocab_size) {
+  return vocab_size <= 65536 ? TokenType::u16 : TokenType::i32;
+}
+
+bool has_bytes(const Path& path, int64_t bytes) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  return !error && size >= static_cast<std::uintmax_t>(bytes);
+}
 
 template <class T>
 void append(std::string& bytes, T value) {
@@ -41,16 +54,37 @@ class IndexFile {
 
 }  // namespace
 
-TokenShardWriter::TokenShardWriter(const Path& prefix, int64_t vocab_size)
+TokenShardWriter::TokenShardWriter(const Path& prefix, int64_t vocab_size,
+                                   const TokenShardState& from)
     : prefix_(prefix),
       vocab_size_(vocab_size),
-      type_(vocab_size <= 65536 ? TokenType::u16 : TokenType::i32),
-      bin_(std::make_unique<AtomicFile>(with_suffix(prefix, ".bin"))) {
+      type_(type_for(vocab_size)),
+      tokens_(from.tokens),
+      lengths_(static_cast<size_t>(from.documents)),
+      lengths_written_(lengths_.size()),
+      keep_(from.documents > 0) {
   TEPHRA_ASSERT(vocab_size > 0 && vocab_size <= std::numeric_limits<int32_t>::max(),
                 "ids are 32-bit");
+  const Path bin = with_suffix(prefix, kBinPartial), len = with_suffix(prefix, kLenPartial);
+  if (keep_) FileReader(len).read(0, std::as_writable_bytes(std::span(lengths_)));
+  using enum AppendFile::WhenFull;
+  bin_ = std::make_unique<AppendFile>(bin, from.tokens * bytes_of(type_), fail);
+  len_ = std::make_unique<AppendFile>(len, from.documents * kLengthBytes, fail);
 }
 
-TokenShardWriter::~TokenShardWriter() = default;
+TokenShardWriter::~TokenShardWriter() {
+  if (keep_) return;
+  std::error_code ignored;
+  for (const char* suffix : {kBinPartial, kLenPartial}) {
+    std::filesystem::remove(with_suffix(prefix_, suffix), ignored);
+  }
+}
+
+bool TokenShardWriter::holds(const Path& prefix, int64_t vocab_size, const TokenShardState& state) {
+  return has_bytes(with_suffix(prefix, kBinPartial),
+                   state.tokens * bytes_of(type_for(vocab_size))) &&
+         has_bytes(with_suffix(prefix, kLenPartial), state.documents * kLengthBytes);
+}
 
 void TokenShardWriter::add_document(std::span<const int32_t> tokens) {
   require(tokens.size() <= static_cast<size_t>(std::numeric_limits<int32_t>::max()),
@@ -66,17 +100,28 @@ void TokenShardWriter::add_document(std::span<const int32_t> tokens) {
   }
   lengths_.push_back(static_cast<int32_t>(tokens.size()));
   tokens_ += static_cast<int64_t>(tokens.size());
-  if (buffer_.size() >= kWriteBytes) flush();
+  if (buffer_.size() >= kWriteBytes) write();
 }
 
-void TokenShardWriter::flush() {
-  bin_->write(buffer_);
+void TokenShardWriter::write() {
+  bin_->append(buffer_);
   buffer_.clear();
+}
+
+TokenShardState TokenShardWriter::flush() {
+  write();
+  const auto bytes = std::as_bytes(std::span(lengths_).subspan(lengths_written_));
+  len_->append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  lengths_written_ = lengths_.size();
+  bin_->flush();
+  len_->flush();
+  keep_ = true;
+  return {documents(), tokens_};
 }
 
 // Both files are written in full before either has its name, so a full disk leaves what was there.
 void TokenShardWriter::commit() {
-  flush();
+  write();
   const Path idx = with_suffix(prefix_, ".idx");
   IndexFile file(idx);
   file.put_text(token_shard::kMagic);
@@ -92,10 +137,14 @@ void TokenShardWriter::commit() {
   }
   for (size_t i = 0; i <= lengths_.size(); ++i) file.put(static_cast<int64_t>(i));
   file.flush();
+  bin_->flush();
+  bin_->close();
   std::error_code none;
   std::filesystem::remove(idx, none);  // an older index must never meet the new tokens
-  bin_->commit();
+  std::filesystem::rename(bin_->path(), with_suffix(prefix_, ".bin"));
+  flush_folder(prefix_.has_parent_path() ? prefix_.parent_path() : Path("."));
   file.commit();
+  std::filesystem::remove(len_->path(), none);  // they are in the index
 }
 
 }  // namespace tephra

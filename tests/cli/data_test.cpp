@@ -30,8 +30,13 @@ TEST(DataTokenize, WritesAShardAndSaysWhatIsInIt) {
   EXPECT_EQ(json.find("text_bytes")->integer(), 10);
   EXPECT_EQ(ran.err, "");
   const Ran again = data(words);
-  EXPECT_EQ(again.code, 2);
-  EXPECT_NE(again.err.find("--overwrite"), std::string::npos) << again.err;
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.err.find("done before"), std::string::npos) << again.err;
+  EXPECT_EQ(Json::parse(again.out, "stdout").find("documents")->integer(), 2);
+  write_file(input, "{\"text\": \"other\"}\n");
+  const Ran other = data(words);
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("--overwrite"), std::string::npos) << other.err;
 }
 
 TEST(DataTokenize, EndsByWhoseFaultItIs) {

@@ -15,6 +15,7 @@
 #include "tephra/data/corpus/corpus_files.h"
 #include "tephra/data/corpus/json_text.h"
 #include "tephra/data/corpus/line_windows.h"
+#include "tephra/data/corpus/output_folder.h"
 #include "tephra/data/corpus/side_by_side.h"
 #include "tephra/data/corpus/stage.h"
 #include "tephra/data/line_reader.h"
@@ -195,7 +196,8 @@ TEST(LineWindows, CutPiecesThatDoNotDependOnTheirSize) {
   for (size_t at = 0; at < text.size(); at += 1234567) {
     given.given() += std::string_view(text).substr(at, 1234567);
     const bool end = at + 1234567 >= text.size();
-    while (const auto window = given.next_given(end)) {
+    LineWindow used;
+    while (const auto window = given.next_given(end, used)) {
       size_t begin = 0;
       for (const size_t piece : window->piece_ends) {
         pieces.push_back(std::to_string(window->lines[begin].row) + "-" +
@@ -401,6 +403,50 @@ TEST(Stage, GoesOnAfterAStopAnywhere) {
     EXPECT_TRUE(snapshot(corpus.scratch / out) == want) << stop_after;
     EXPECT_EQ(rest.tally.to_json().dump(), whole.tally.to_json().dump());
   }
+}
+
+// Many files are marked as done together; what was done before a stop is not done again.
+TEST(Stage, SmallFilesThatAreDoneStayDone) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  for (int f = 0; f < 40; ++f) {
+    write_file(scratch / "in" / ("f" + std::to_string(10 + f) + ".jsonl"),
+               f == 30 ? "!\n" : "line " + std::to_string(f) + "\n");
+  }
+  const std::vector<CorpusFile> files =
+      corpus_files(std::vector<std::string>{(scratch / "in").string()});
+  std::atomic<int> calls{0};
+  const auto counting = [&](const CorpusPiece& piece, PieceResult& result) {
+    ++calls;
+    shout(piece, result);
+  };
+  const StageSettings settings = shout_settings(scratch / "out");
+  EXPECT_EQ(error_of([&] { run_stage(files, settings, counting); }).fault(), Fault::data);
+  EXPECT_GE(calls, 31);
+  const auto named = [&](int f) {
+    return std::filesystem::exists(scratch / "out/documents/in" /
+                                   ("f" + std::to_string(10 + f) + ".jsonl.zst"));
+  };
+  for (int f = 0; f < 30; ++f) EXPECT_TRUE(named(f)) << f;
+  EXPECT_FALSE(named(30));
+  write_file(scratch / "in" / "f40.jsonl", "good\n");
+  const int before = calls;
+  EXPECT_EQ(run_stage(files, settings, counting).tally[counted::kDocuments], 40);
+  EXPECT_LE(calls - before, 10);
+}
+
+// As when a process is killed before a group of files is marked: their outputs have no names.
+TEST(Stage, FilesThatWereWrittenAndNotMarkedAreDoneAgain) {
+  MadeCorpus corpus;
+  corpus.run("whole");
+  std::filesystem::copy(corpus.scratch / "whole", corpus.scratch / "killed",
+                        std::filesystem::copy_options::recursive);
+  const Path document = corpus.scratch / "killed/documents/in/f0.jsonl.zst",
+             ids = corpus.scratch / "killed/ids/in/f2.txt";
+  std::filesystem::rename(document, document.string() + ".partial");
+  write_file(ids.string() + ".partial", "rubbish that a power cut left");
+  EXPECT_TRUE(corpus.run("killed").complete);
+  EXPECT_TRUE(snapshot(corpus.scratch / "killed") == snapshot(corpus.scratch / "whole"));
 }
 
 // Leaves out lines with a 7 and writes the others backwards.

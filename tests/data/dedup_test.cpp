@@ -585,6 +585,39 @@ TEST(Dedup, NamesWhatWasKeptByItsIdNotByItsRow) {
   }
 }
 
+// Whether a document has an id is a matter of its own keys alone.
+TEST(Dedup, GivesAnIdToEveryDocumentThatHasNone) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "in");
+  const std::vector<std::string> without = {
+      R"({"text":"one says \"tephra_id\" in its text"})",
+      R"({"text":"two names it in a list","keys":["tephra_id"]})",
+      R"({"text":"three has it deeper","a":{"tephra_id":"x"}})",
+      R"({"text":"four looks alike at its end,\"tephra_id\":\"x"})"};
+  const std::vector<std::string> with = {R"({"text":"five","tephra_id":"web/a:5"})",
+                                         R"({"tephra_id":"web/a:6","text":"six"})",
+                                         R"({"text":"seven", "tephra_id" : "web/a:7" })",
+                                         R"({"text":"eight","t\u0065phra_id":"web/a:8"})",
+                                         R"({"text":"nine","tephra_id":"web/\"a:9"})"};
+  std::string in, want;
+  for (const std::string& line : without) {
+    in += line + "\n";
+    const int64_t row = std::count(in.begin(), in.end(), '\n');
+    want +=
+        line.substr(0, line.size() - 1) + ",\"tephra_id\":\"in/a:" + std::to_string(row) + "\"}\n";
+  }
+  for (const std::string& line : with) in += line + "\n", want += line + "\n";
+  write_file(scratch / "in/a.jsonl", in + "{\"text\":\"ten\",\"tephra_id\":10}\n");
+  StageSettings stage;
+  stage.out = scratch / "out";
+  stage.on_error = OnError::skip;
+  const StageRun run =
+      dedup_corpus(corpus_files(std::vector<std::string>{(scratch / "in").string()}),
+                   with_preset("native"), stage);
+  EXPECT_EQ(read_decompressed(stage.out / "documents/in/a.jsonl.zst", 1 << 20), want);
+  EXPECT_EQ(run.tally[counted::kBad], 1) << "as in every other stage";
+}
+
 TEST(Dedup, StopsWhenASourceWouldLoseTooMuch) {
   std::mt19937 random(37);
   DedupCorpus corpus;

@@ -15,6 +15,7 @@
 
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/document_work.h"
+#include "tephra/data/corpus/output_folder.h"
 #include "tephra/data/corpus/output_lock.h"
 #include "tephra/data/dedup/dedup_corpus.h"
 #include "tephra/data/dedup/line_dedup.h"

@@ -11,6 +11,7 @@
 #include "tephra/base/parallel.h"
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/corpus_files.h"
+#include "tephra/data/corpus/output_folder.h"
 #include "tephra/data/corpus/stage.h"
 #include "tephra/data/filter/filter_corpus.h"
 #include "tephra/data/formats/document_reader.h"

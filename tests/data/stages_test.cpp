@@ -300,6 +300,34 @@ TEST(Pipeline, RunsStagesAndGoesOnWhereItWas) {
   EXPECT_EQ(run_pipeline(config, true).stages[0].second.find("documents")->integer(), 1);
 }
 
+TEST(Pipeline, MakesTokensOnce) {
+  StageCorpus corpus;
+  corpus.add("web", document(kProse) + document("short"));
+  PipelineConfig config;
+  ConfigFile::parse("inputs = ['" + corpus.inputs[0] + "']\nout = '" +
+                        (corpus.scratch / "out").string() +
+                        "'\n[[stages]]\nkind = 'filter'\n[tokens]\nappend_eos = false\n"
+                        "tokenizer = '" TEPHRA_GOLDEN_DIR "/tokenizer-byte-level'\n",
+                    "p.toml")
+      .load(config);
+  const PipelineResult first = run_pipeline(config, false);
+  EXPECT_EQ(first.documents, 1);
+  const Path bin = corpus.scratch / "out/tokens/corpus.bin";
+  const auto made = std::filesystem::last_write_time(bin);
+  const PipelineResult again = run_pipeline(config, false);
+  EXPECT_EQ(again.documents, 1);
+  EXPECT_EQ(again.tokens, first.tokens);
+  EXPECT_EQ(run_pipeline(config, true).tokens, first.tokens);
+  EXPECT_TRUE(std::filesystem::last_write_time(bin) == made) << "nothing was written again";
+  config.stages[0].filter.threshold = {"zyda1.length_min=1"};
+  config.stages[0].name = "other";
+  const Error error = error_of([&] { run_pipeline(config, false); });
+  EXPECT_EQ(error.fault(), Fault::usage) << error.what();
+  EXPECT_FALSE(std::filesystem::exists(corpus.scratch / "out/other")) << "before the first stage";
+  EXPECT_EQ(run_pipeline(config, true).documents, 2);
+  EXPECT_FALSE(std::filesystem::last_write_time(bin) == made);
+}
+
 TEST(Pipeline, TakesIndexesSubstringsAndParquet) {
   StageCorpus corpus;
   corpus.add(

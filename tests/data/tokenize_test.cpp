@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
 
 #include "tephra/base/parallel.h"
+#include "tephra/data/shard_record.h"
 #include "tephra/data/tokenize.h"
 #include "tephra/io/token_shard.h"
 #include "tests/data/test_tokenizer.h"
@@ -140,6 +144,88 @@ TEST(Tokenize, WritesTheSameBytesOnAnyNumberOfThreads) {
     EXPECT_TRUE(bytes == first) << threads;
   }
   set_num_threads(before);
+}
+
+// Journals after every few documents; the work is stopped by a document that is not there yet.
+TEST(Tokenize, GoesOnInsideAFileWithTheSameBytes) {
+  const Corpus corpus;
+  std::string first, second;
+  for (int i = 0; i < 300; ++i) {
+    (i % 2 ? first : second) += "{\"text\": \"document " + std::to_string(i * 7919) + "\"}\n\n";
+  }
+  corpus.put("a.jsonl.gz", gzipped(first));
+  corpus.put("b.jsonl", second);
+  corpus.put("c.txt", "one\n\ntwo\n\nthree\n");
+  TokenizeOptions options{.split = TextSplit::paragraph};
+  options.window_bytes = 2000;
+  options.journal_bytes = 500;
+  const std::vector<std::string> inputs = {"a.jsonl.gz", "b.jsonl", "c.txt"};
+  const TokenizeReport whole = corpus.tokenize(inputs, options, "whole");
+  const auto bytes = [&](const std::string& out) {
+    return read_file(corpus.scratch / (out + ".bin")) + read_file(corpus.scratch / (out + ".idx")) +
+           read_file(corpus.scratch / (out + ".made.json"));
+  };
+  const std::vector<Path> files = text_files(std::vector<std::string>{
+      corpus.path("a.jsonl.gz"), corpus.path("b.jsonl"), corpus.path("c.txt")});
+  const int64_t vocab = test_tokenizer()->vocab_size();
+  int64_t went_on = 0;
+  for (int stop = 1; stop < 10; ++stop) {
+    const std::string out = "stopped" + std::to_string(stop);
+    // A limit on the size of files ends the run somewhere, as a full disk would.
+    const size_t size = read_file(corpus.scratch / "whole.bin").size();
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    rlimit before{};
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit limit = {600 + size * static_cast<size_t>(stop) / 12, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const Error error = error_of([&] { corpus.tokenize(inputs, options, out); });
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, handler);
+    EXPECT_EQ(error.fault(), Fault::data) << error.what();
+    EXPECT_FALSE(std::filesystem::exists(corpus.scratch / (out + ".idx")));
+    const ShardRecord record(files, corpus.scratch / out, options);
+    if (std::filesystem::exists(corpus.scratch / (out + ".journal"))) {
+      const ShardProgress at = record.begin(vocab);
+      EXPECT_GT(at.report.documents, 0);
+      went_on += at.report.documents;
+    }
+    const TokenizeReport rest = corpus.tokenize(inputs, options, out);
+    EXPECT_EQ(rest.tokens, whole.tokens) << stop;
+    EXPECT_EQ(rest.empty, whole.empty) << stop;
+    EXPECT_TRUE(bytes(out) == bytes("whole")) << stop;
+  }
+  EXPECT_GT(went_on, 600);
+  for (const std::string& name : corpus.scratch.names()) {
+    EXPECT_EQ(name.find("partial"), std::string::npos) << name;
+    EXPECT_EQ(name.find("journal"), std::string::npos) << name;
+  }
+}
+
+TEST(Tokenize, KnowsAShardThatItMade) {
+  const Corpus corpus;
+  corpus.put("a.txt", "one");
+  corpus.tokenize({"a.txt"});
+  const std::vector<Path> files = {corpus.scratch / "a.txt"};
+  const auto record = [&](const TokenizeOptions& options) {
+    return ShardRecord(files, corpus.scratch / "out", options);
+  };
+  EXPECT_EQ(record({}).done()->documents, 1);
+  EXPECT_FALSE(record({.append_eos = true}).done());
+  EXPECT_EQ(error_of([&] { record({.append_eos = true}).check_replaceable(); }).fault(),
+            Fault::usage);
+  corpus.put("a.txt", "two");
+  EXPECT_FALSE(record({}).done());
+  EXPECT_EQ(error_of([&] { record({}).check_replaceable(); }).fault(), Fault::usage);
+  // Killed when the new shard had its name and no record yet.
+  corpus.tokenize({"a.txt"});
+  std::filesystem::remove(corpus.scratch / "out.made.json");
+  EXPECT_EQ(error_of([&] { record({}).check_replaceable(); }).fault(), Fault::usage);
+  record({}).write_progress({});
+  record({}).check_replaceable();
+  ShardRecord::check_settings(corpus.scratch / "out", {});
+  corpus.tokenize({"a.txt"});
+  EXPECT_TRUE(record({}).done());
+  EXPECT_FALSE(std::filesystem::exists(corpus.scratch / "out.journal"));
 }
 
 }  // namespace

@@ -134,6 +134,28 @@ TEST(TokenShard, LeavesNothingWhenNotCommitted) {
   EXPECT_TRUE(scratch.names().empty());
 }
 
+TEST(TokenShard, AWriterGoesOnWhereAnotherWasStopped) {
+  const Scratch scratch;
+  TokenShardState state;
+  {
+    TokenShardWriter writer(scratch / "a", 70000);
+    writer.add_document(std::vector<int32_t>{3, 69999});
+    writer.add_document({});
+    state = writer.flush();
+    writer.add_document(std::vector<int32_t>{4});  // lost, as in a kill
+  }
+  EXPECT_EQ(scratch.names(), (std::vector<std::string>{"a.bin.partial", "a.len.partial"}));
+  EXPECT_TRUE(TokenShardWriter::holds(scratch / "a", 70000, state));
+  EXPECT_FALSE(TokenShardWriter::holds(scratch / "a", 70000, {3, 3}));
+  TokenShardWriter writer(scratch / "a", 70000, state);
+  writer.add_document(std::vector<int32_t>{5});
+  writer.commit();
+  EXPECT_EQ(scratch.names(), (std::vector<std::string>{"a.bin", "a.idx"}));
+  const auto shard = TokenShard::open(scratch / "a");
+  EXPECT_EQ(tokens_of(*shard, 70000), (std::vector<int32_t>{3, 69999, 5}));
+  EXPECT_EQ(shard->documents(), 3);
+}
+
 // Of many short documents the index is far larger than the tokens.
 TEST(TokenShard, AFullDiskLeavesTheShardThatWasThere) {
   const Scratch folder;

@@ -4,6 +4,7 @@
 #include "tephra/base/error.h"
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/json_text.h"
+#include "tephra/data/corpus/output_folder.h"
 
 namespace tephra {
 

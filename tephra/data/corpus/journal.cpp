@@ -2,20 +2,12 @@
 #include "tephra/data/corpus/journal.h"
 
 #include "tephra/base/error.h"
+#include "tephra/base/flush_disks.h"
 #include "tephra/base/hash.h"
 #include "tephra/base/text.h"
 
 namespace tephra {
 namespace {
-
-// "HASH JSON": bytes that never reached the disk have another hash.
-std::optional<std::string_view> checked(std::string_view line) {
-  if (line.size() < 17 || line[16] != ' ') return std::nullopt;
-  const std::optional<uint64_t> hash = parse_hash(line.substr(0, 16));
-  const std::string_view json = line.substr(17);
-  if (!hash || *hash != xxh3(json)) return std::nullopt;
-  return json;
-}
 
 JournalEntry read_entry(const Json& json, const std::string& where, size_t samples) {
   const Fields fields(json, where);
@@ -56,20 +48,37 @@ Json entry_json(const JournalEntry& entry) {
   return json;
 }
 
+std::string entry_text(const JournalEntry& entry) { return hashed_line(entry_json(entry).dump()); }
+
 }  // namespace
+
+// "HASH TEXT".
+std::string hashed_line(std::string_view text) {
+  return format("{} {}\n", hash_text(xxh3(text)), text);
+}
+
+std::optional<std::string_view> checked_line(std::string_view line) {
+  line = trim(line);
+  if (line.size() < 17 || line[16] != ' ') return std::nullopt;
+  const std::optional<uint64_t> hash = parse_hash(line.substr(0, 16));
+  const std::string_view text = line.substr(17);
+  if (!hash || *hash != xxh3(text)) return std::nullopt;
+  return text;
+}
 
 std::optional<JournalEntry> Journal::last() const {
   if (!std::filesystem::exists(path_)) return std::nullopt;
   const std::string text = read_file(path_);
-  const std::optional<std::string_view> json = checked(trim(text));
+  const std::optional<std::string_view> json = checked_line(text);
   if (!json) return std::nullopt;
   return read_entry(Json::parse(*json, path_.string()), path_.string(), samples_);
 }
 
 // Only the newest entry counts, so the file is replaced; the rename is the moment it counts from.
-void Journal::write(const JournalEntry& entry) {
-  const std::string text = entry_json(entry).dump();
-  write_file(path_, hash_text(xxh3(text)) + " " + text + "\n");
+void Journal::write(const JournalEntry& entry) const { write_file(path_, entry_text(entry)); }
+
+void Journal::write_unflushed(const JournalEntry& entry) const {
+  write_file_unflushed(path_, entry_text(entry));
 }
 
 }  // namespace tephra

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tephra/base/files.h"
@@ -26,13 +27,18 @@ struct JournalEntry {
   std::string rest;
 };
 
+// A text behind its hash, as a line: bytes that never reached the disk have another one.
+std::string hashed_line(std::string_view text);
+std::optional<std::string_view> checked_line(std::string_view line);  // the text
+
 class Journal {
  public:
   Journal(const Path& path, size_t samples) : path_(path), samples_(samples) {}
 
   // What was written last; nothing when there is none, or it is damaged.
   std::optional<JournalEntry> last() const;
-  void write(const JournalEntry& entry);  // on disk when it returns
+  void write(const JournalEntry& entry) const;            // on disk when it returns
+  void write_unflushed(const JournalEntry& entry) const;  // for who flushes the disk afterwards
   const Path& path() const { return path_; }
 
  private:

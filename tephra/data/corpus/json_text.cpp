@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tephra/base/format.h"
 #include "tephra/base/text.h"
 
 namespace tephra {
@@ -159,6 +160,33 @@ void append_with_field(std::string& out, std::string_view object, std::string_vi
   out += ':';
   out += json;
   out += '}';
+}
+
+// The last quote ends the last string, so the one before it, if no backslash stands there, begins
+// it; what stands between two such quotes and before a colon is a key.
+bool ends_with_string(std::string_view object, std::string_view field) {
+  if (!object.ends_with("\"}")) return false;
+  object.remove_suffix(2);
+  const size_t quote = object.find_last_of("\"\\");
+  if (quote == std::string_view::npos || object[quote] != '"') return false;
+  object = object.substr(0, quote);
+  for (const std::string_view part : {std::string_view("\":"), field, std::string_view("\"")}) {
+    if (!object.ends_with(part)) return false;
+    object.remove_suffix(part.size());
+  }
+  return object.ends_with(',') || object == "{";
+}
+
+bool may_have_key(std::string_view object, std::string_view field) {
+  const std::string quoted = format("\"{}\"", field);
+  if (::memmem(object.data(), object.size(), quoted.data(), quoted.size()) != nullptr) return true;
+  constexpr std::string_view kEscape = "\\u00";  // of letters, which nobody needs to escape
+  for (size_t at = object.find(kEscape); at != std::string_view::npos;
+       at = object.find(kEscape, at + 1)) {
+    const size_t digit = at + kEscape.size();
+    if (digit < object.size() && object[digit] >= '2' && object[digit] <= '7') return true;
+  }
+  return false;
 }
 
 }  // namespace tephra

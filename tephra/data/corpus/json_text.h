@@ -30,4 +30,10 @@ void append_with_string(std::string& out, std::string_view object, std::string_v
 void append_with_field(std::string& out, std::string_view object, std::string_view field,
                        std::string_view json);
 
+// Of an object that is valid JSON without spaces around it, and without parsing it:
+// whether its last field is this one and a string without escapes, as append_with_field leaves it;
+bool ends_with_string(std::string_view object, std::string_view field);
+// false when no key of it, at any depth, is this one, however it is spelt.
+bool may_have_key(std::string_view object, std::string_view field);
+
 }  // namespace tephra

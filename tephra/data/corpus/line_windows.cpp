@@ -15,6 +15,17 @@ constexpr size_t kReadBytes = size_t{1} << 20;
 
 }  // namespace
 
+void LineWindow::clear(size_t most_bytes) {
+  LineWindow empty;
+  if (bytes.capacity() <= most_bytes) {
+    empty.bytes.swap(bytes);
+    empty.lines.swap(lines);
+    empty.bytes.clear();
+    empty.lines.clear();
+  }
+  *this = std::move(empty);
+}
+
 void LineWindows::skip_to(int64_t offset, int64_t row) {
   skip_ = offset_ = offset;
   row_ = row;
@@ -53,8 +64,8 @@ void LineWindows::fill(LineWindow& window, Scan& scan) {
   std::string& bytes = window.bytes;
   const size_t wanted =
       std::min(window_bytes_, std::max(kFirstWindow, 3 * static_cast<size_t>(offset_)));
-  bytes.swap(rest_);
   bytes.reserve(wanted + kReadBytes + LineWindow::kPadding);
+  bytes = rest_;
   rest_.clear();
   while (scan_lines(window, scan) && (bytes.size() < wanted || cut_.bytes == 0)) {
     if (bytes.size() > max_line_bytes_ && scan.line == 0) {
@@ -150,8 +161,8 @@ void LineWindows::finish(LineWindow& window, Scan& scan) {
   if (window.last && reader_) window.left_out = reader_->left_out();
 }
 
-LineWindow LineWindows::next() {
-  LineWindow window;
+LineWindow LineWindows::next(LineWindow window) {
+  window.clear(2 * window_bytes_);
   Scan scan;
   begin();
   try {
@@ -166,15 +177,19 @@ LineWindow LineWindows::next() {
   return window;
 }
 
-std::optional<LineWindow> LineWindows::next_given(bool end) {
+std::optional<LineWindow> LineWindows::next_given(bool end, LineWindow& used) {
   LineWindow window;
   Scan scan;
   begin();
+  used.clear(2 * window_bytes_);
+  window.lines.swap(used.lines);
   window.bytes.swap(rest_);
+  rest_.swap(used.bytes);
   at_end_ = scan_lines(window, scan) && end;
   finish(window, scan);
-  if (window.bytes.empty() && !window.last) return std::nullopt;
-  return window;
+  if (!window.bytes.empty() || window.last) return window;
+  used = std::move(window);
+  return std::nullopt;
 }
 
 }  // namespace tephra

@@ -35,6 +35,9 @@ struct LineWindow {
   std::map<std::string, int64_t> left_out;  // of the last one: ByteReader's, of the whole file
   std::string damage;  // why the rest of the file cannot be read; empty: it can
 
+  // Empties it and keeps its memory, unless that is more: a long line was in it.
+  void clear(size_t most_bytes);
+
   std::string_view text(const Line& line) const {
     return std::string_view(bytes).substr(line.begin, line.size);
   }
@@ -54,12 +57,13 @@ class LineWindows {
   // Goes on after a window that ended there.
   void skip_to(int64_t offset, int64_t row);
 
-  LineWindow next();
+  // In the memory of a window that is done with.
+  LineWindow next(LineWindow used = {});
 
   // Of bytes that are given instead of read, with an empty path: all whole pieces of them, nothing
   // when there is none. At the end, all that is left, in windows up to one that is the last.
   std::string& given() { return rest_; }  // to append to
-  std::optional<LineWindow> next_given(bool end);
+  std::optional<LineWindow> next_given(bool end, LineWindow& used);
   const std::string& rest() const { return rest_; }
 
  private:

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "tephra/base/error.h"
+#include "tephra/io/token_shard_format.h"
 
 namespace tephra {
 namespace {
@@ -42,6 +43,11 @@ void lock_output(const Path& out, const Shard& shard) {
   make_writable_folder(out / kWorkFolder);
   const Path file = out / kWorkFolder / format("shard-{}-of-{}.lock", shard.index, shard.count);
   hold(file, O_RDWR | O_CREAT, LOCK_EX, out);
+}
+
+void lock_shard(const Path& prefix) {
+  const Path file = token_shard::with_suffix(prefix, token_shard::kBinPartial);
+  hold(file, O_RDWR | O_CREAT, LOCK_EX, prefix);
 }
 
 }  // namespace tephra

@@ -11,5 +11,7 @@ namespace tephra {
 // own. Fault::usage when another process has it. Where the file system knows no locks there are
 // none.
 void lock_output(const Path& out, const Shard& shard);
+// The same for a token shard.
+void lock_shard(const Path& prefix);
 
 }  // namespace tephra

@@ -7,16 +7,18 @@
 #include <future>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "tephra/base/append_file.h"
 #include "tephra/base/error.h"
-#include "tephra/base/hash.h"
 #include "tephra/base/log.h"
 #include "tephra/base/parallel.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
+#include "tephra/data/corpus/finished_files.h"
 #include "tephra/data/corpus/journal.h"
+#include "tephra/data/corpus/output_folder.h"
 #include "tephra/data/corpus/side_by_side.h"
 #include "tephra/data/formats/parquet_writer.h"
 #include "tephra/io/lz4_frame.h"
@@ -26,8 +28,6 @@ namespace tephra {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kUnreadable = "unreadable";
 
 // Of the memory that a stage may use: two windows (one is read while the other is worked on), what
 // comes out of one, and what threads need beside it.
@@ -105,9 +105,15 @@ class FileRun {
     return entry;
   }
 
-  void run(FunctionRef<void()> check_in) {
-    if (!state_.finished) process(check_in);
-    for (FileRun* each = this; each != nullptr; each = each->before_) each->name_outputs();
+  void run(FinishedFiles& done, FunctionRef<void()> check_in) {
+    const bool was_finished = state_.finished;
+    if (!was_finished) process(check_in);
+    std::vector<FinishedOutput> outputs;
+    for (const FileRun* each = this; each != nullptr; each = each->before_) {
+      each->list_outputs(outputs);
+    }
+    if (!was_finished) return done.add({journal_, entry(), std::move(outputs)});
+    for (const FinishedOutput& output : outputs) output.name();  // if they did not get it then
   }
 
  private:
@@ -135,35 +141,36 @@ class FileRun {
   // Whether the file is the one of which the journal tells.
   void check_input(const std::string& before) const {
     const std::string now = mark_of_file(file_.path);
-    if (before.empty() || now == before || now == kUnreadable) return;
+    if (before.empty() || now == before || now == kUnreadableMark) return;
     throw Error(Fault::usage,
                 format("{}: was changed since the run that {} holds began", file_.path.string(),
                        settings_.out.string()),
                 "--overwrite begins anew");
   }
 
-  void name_outputs() const {
+  void list_outputs(std::vector<FinishedOutput>& outputs) const {
     for (size_t s = 0; s < settings_.streams.size(); ++s) {
-      if (!is_written(s)) continue;
-      if (fs::exists(partial(s))) fs::rename(partial(s), final(s));
-      require_data(fs::exists(final(s)), "{}: was made and is gone; --overwrite begins anew",
-                   final(s).string());
-      const auto size = static_cast<int64_t>(fs::file_size(final(s)));
-      require_data(size == state_.out_size[s],
-                   "{}: expected the {} bytes that were written, got {}; --overwrite begins anew",
-                   final(s).string(), state_.out_size[s], size);
+      if (is_written(s)) outputs.push_back({partial(s), final(s), state_.out_size[s]});
     }
   }
 
   void process(FunctionRef<void()> check_in) {
     begin();
-    while (!ended_) {
-      step(nullptr);
-      if (ended_ || state_.offset - journaled_ >= settings_.journal_bytes) write_journal(ended_);
+    for (step(nullptr); !ended_; step(nullptr)) {
+      if (state_.offset - journaled_ >= settings_.journal_bytes) write_journal();
       stop_if_interrupted();
       check_in();
     }
-    for (FileRun* each = this; each != nullptr; each = each->before_) each->outputs_.clear();
+    for (FileRun* each = this; each != nullptr; each = each->before_) each->close();
+  }
+
+  void close() {
+    for (const auto& output : outputs_) {
+      if (output) output->close();
+    }
+    outputs_.clear();
+    state_.finished = true;
+    state_.tables.assign(settings_.streams.size(), Json());
   }
 
   void begin() {
@@ -183,7 +190,9 @@ class FileRun {
   // One thread reads when it is asked, more of them read ahead.
   void read_on() {
     const std::launch when = pace_.by_all ? std::launch::async : std::launch::deferred;
-    next_ = std::async(when, [this] { return windows_.next(); });
+    next_ = std::async(when, [this, used = std::exchange(used_, {})]() mutable {
+      return windows_.next(std::move(used));
+    });
   }
 
   LineWindow next_window() {
@@ -193,15 +202,16 @@ class FileRun {
       return window;
     }
     for (;;) {
-      if (auto window = windows_.next_given(before_->ended_)) return std::move(*window);
+      if (auto window = windows_.next_given(before_->ended_, used_)) return std::move(*window);
       before_->step(&windows_.given());
     }
   }
 
   void step(std::string* fed) {
-    const LineWindow window = next_window();
+    LineWindow window = next_window();
     take(window, fed);
     ended_ = window.last;
+    used_ = std::move(window);
     if (ended_) end_streams();
   }
 
@@ -288,7 +298,7 @@ class FileRun {
 
   void keep_tables() {
     for (size_t s = 0; s < outputs_.size(); ++s) {
-      if (is_table(s)) state_.tables[s] = state_.finished ? Json() : tables_[s].state();
+      if (is_table(s)) state_.tables[s] = tables_[s].state();
     }
   }
 
@@ -349,12 +359,9 @@ class FileRun {
     if (before_) before_->flush();
   }
 
-  void write_journal(bool finished) {
+  void write_journal() {
     flush();
-    for (FileRun* each = this; each != nullptr; each = each->before_) {
-      each->state_.finished = finished;
-      each->keep_tables();
-    }
+    for (FileRun* each = this; each != nullptr; each = each->before_) each->keep_tables();
     journal_.write(entry());
     journaled_ = state_.offset;
   }
@@ -368,6 +375,7 @@ class FileRun {
   FileRun* before_;  // by which it is fed, or null
   LineWindows windows_;
   std::future<LineWindow> next_;  // of a stage that reads the file itself
+  LineWindow used_;               // done with; the system would have to clear new memory
   bool ended_ = false;
   Journal journal_;
   JournalEntry state_;
@@ -376,29 +384,6 @@ class FileRun {
   int64_t journaled_ = 0;
   int64_t file_bytes_ = 0;
 };
-
-// Outputs of other settings cannot be joined with these.
-void check_settings(const StageSettings& settings, std::span<const CorpusFile> files) {
-  std::string text = settings.settings + "\n";
-  for (const StageStream& stream : settings.streams) {
-    if (stream.coding == StreamCoding::parquet) text += stream.folder + " as Parquet\n";
-    if (stream.coding == StreamCoding::lz4) text += stream.folder + " as LZ4\n";
-  }
-  for (const CorpusFile& file : files) text += file.title() + "\n";
-  const Path path = settings.out / kWorkFolder / "settings";
-  make_writable_folder(path.parent_path());
-  if (fs::exists(path) && read_file(path) != text) {
-    throw Error(Fault::usage,
-                format("{}: holds a run with other inputs or settings that did not end",
-                       settings.out.string()),
-                "repeat the command it was begun with, or give --overwrite to begin anew");
-  }
-  if (!fs::exists(path)) write_file(path, text);
-}
-
-}  // namespace
-
-namespace {
 
 // Until the file's journal says that its rank is done with it.
 JournalEntry wait_for_peer(size_t index, const CorpusFile& file, const StageSettings& settings) {
@@ -480,7 +465,7 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
   std::vector<StageRun> runs(jobs.size());
   std::string what;
   for (size_t j = 0; j < jobs.size(); ++j) {
-    check_settings(jobs[j].settings, files);
+    hold_settings(jobs[j].settings, files);
     runs[j].tally = Tally(static_cast<size_t>(jobs[j].settings.samples));
     runs[j].file_rows.resize(files.size());
     what += (j > 0 ? ", " : "") + jobs[j].settings.what;
@@ -489,6 +474,7 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
   const bool waits = settings.ranks && (settings.inner || settings.shard.index == 0);
   std::vector<size_t> unfinished;
   std::mutex mutex;
+  FinishedFiles done(settings.journal_bytes);
   const auto visit = [&](size_t i, bool ours, bool by_all, size_t at_once,
                          FunctionRef<void()> check_in) {
     std::vector<std::unique_ptr<FileRun>> chain;
@@ -499,7 +485,7 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
     }
     FileRun& last = *chain.back();
     last.load();
-    if (ours) last.run(check_in);
+    if (ours) last.run(done, check_in);
     const std::lock_guard lock(mutex);
     // What a journal of another rank calls finished may not have its name yet.
     if (last.finished() && (ours || !waits)) {
@@ -519,6 +505,7 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
     visit(i, true, false, threads, check_in);
   });
   for (const size_t i : shares.together) visit(i, true, true, 1, [] {});
+  done.commit();
   for (size_t i = 0, at = 0; i < files.size(); ++i) {
     if (at < ours.size() && ours[at] == i) {
       ++at;
@@ -546,68 +533,6 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
 void join_ranks(StageSettings& settings) {
   if (!settings.shard.ranks) return;
   settings.ranks = std::make_shared<Ranks>(settings.out / kRanksFolder, settings.shard);
-}
-
-std::string mark_of_file(const Path& path) {
-  constexpr int64_t kEnd = 4096;
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return kUnreadable;
-  std::string bytes;
-  int64_t size = 0;
-  try {
-    const FileReader reader(path);
-    size = reader.size();
-    bytes.resize(static_cast<size_t>(std::min(size, 2 * kEnd)));
-    const auto to = std::as_writable_bytes(std::span(bytes));
-    const size_t half = to.size() / 2;
-    reader.read(0, to.first(half));
-    reader.read(size - static_cast<int64_t>(to.size() - half), to.subspan(half));
-  } catch (const Error&) {
-    return kUnreadable;  // what that means is decided when it is read
-  }
-  return format("{} {}", size, hash_text(xxh3(bytes)));
-}
-
-std::string mark_of_files(std::span<const CorpusFile> files) {
-  std::string text;
-  for (const CorpusFile& file : files) {
-    text += format("{} {}\n", file.title(), mark_of_file(file.path));
-  }
-  return format("{} files, {}", files.size(), hash_text(xxh3(text)));
-}
-
-void finish_stage(const Path& out) {
-  fs::remove_all(out / kWorkFolder);
-  fs::remove_all(out / kRanksFolder);  // of ranks that failed, when one process went on
-  // Of files that a kill left unnamed (AtomicFile).
-  for (const auto& entry : fs::directory_iterator(out)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with('.') && name.ends_with(".tmp")) fs::remove(entry.path());
-  }
-}
-
-void prepare_output(const Path& out, bool overwrite) {
-  make_writable_folder(out);
-  const bool finished = fs::exists(out / kReportFile);
-  const bool ours = finished || fs::exists(out / kWorkFolder) || fs::exists(out / ".dedup") ||
-                    fs::exists(out / ".mix") || fs::exists(out / "config.toml");
-  if (finished || overwrite) {  // a kill at the very end may have left them
-    for (const char* name : {kWorkFolder, kRanksFolder, ".dedup", ".mix"})
-      fs::remove_all(out / name);
-  }
-  constexpr const char* kFolders[] = {kDocumentsFolder, kHandedFolder, "values", "dropped",
-                                      "removed"};
-  if (overwrite) {
-    // Only what stages write, in case the folder holds other things.
-    for (const char* name : kFolders) {
-      require(ours || !fs::exists(out / name),
-              "{}: no run of this program wrote it; remove it yourself", (out / name).string());
-      fs::remove_all(out / name);
-    }
-    fs::remove(out / kReportFile);
-  }
-  require(overwrite || !finished, "{}: holds a finished output; give --overwrite to replace it",
-          out.string());
 }
 
 }  // namespace tephra

@@ -120,16 +120,6 @@ inline const std::string kLeftOut = "left_out.";  // while reading, by reason
 inline constexpr const char* kTextBytes = "text_bytes";
 }  // namespace counted
 
-// Size and a hash of both ends: another file under the same name is noticed.
-std::string mark_of_file(const Path& path);
-// Which files these are, by number, names and content: "7 files, 0123456789abcdef".
-std::string mark_of_files(std::span<const CorpusFile> files);
-
-// Takes away what only an unfinished run needs.
-void finish_stage(const Path& out);
-
-// Fault::usage when `out` holds a finished output; with `overwrite` it is removed.
-void prepare_output(const Path& out, bool overwrite);
 // With the shard, and the other ranks when it is one: comes back when they are there.
 void join_ranks(StageSettings& settings);
 

@@ -12,6 +12,7 @@
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/first_pass.h"
 #include "tephra/data/corpus/json_text.h"
+#include "tephra/data/corpus/output_folder.h"
 #include "tephra/data/dedup/cluster_members.h"
 #include "tephra/data/dedup/index_matches.h"
 #include "tephra/data/dedup/signature_files.h"
@@ -234,7 +235,7 @@ class DedupWriter {
       const ClusterMember* member = find_row(of_file, line.row);
       const Removal* removal = member ? find(member->member.document) : nullptr;
       if (removal == nullptr) {
-        keep(piece, line, result);
+        keep(piece, line, parser, result);
       } else {
         remove(piece, line, *removal, parser, result);
       }
@@ -245,6 +246,7 @@ class DedupWriter {
   bool readable(const CorpusPiece& piece, const Line& line, JsonLine& parser) const {
     try {
       parser.padded_string_field(piece.window.text(line), in_.text_field);
+      parser.find_string(kIdField);
       return true;
     } catch (const Error&) {
       return false;
@@ -266,15 +268,23 @@ class DedupWriter {
     return (*in_.ids)[static_cast<size_t>(found - in_.members.begin())];
   }
 
-  // Copied without parsing: it was parsed when it was signed.
-  static void keep(const CorpusPiece& piece, const Line& line, PieceResult& result) {
+  // Parsed only where a look cannot tell: it was parsed when it was signed.
+  bool has_id(std::string_view object, JsonLine& parser) const {
+    if (ends_with_string(object, kIdField)) return true;
+    if (!may_have_key(object, kIdField)) return false;
+    parser.padded_string_field(object, in_.text_field);
+    return parser.find_string(kIdField).has_value();
+  }
+
+  void keep(const CorpusPiece& piece, const Line& line, JsonLine& parser,
+            PieceResult& result) const {
     const std::string_view object = trim(piece.window.text(line));
-    if (object.find(std::string("\"") + kIdField + "\"") == std::string_view::npos) {
+    if (has_id(object, parser)) {
+      result.streams[0] += object;
+    } else {
       std::string id;
       append_json_string(id, piece.id(line));
       append_with_field(result.streams[0], object, kIdField, id);
-    } else {
-      result.streams[0] += object;
     }
     result.streams[0] += '\n';
     result.tally.count("kept");

@@ -52,6 +52,7 @@ class PieceSigner {
   void sign(const CorpusPiece& piece, const Line& line, PieceResult& result) {
     const std::string_view text =
         parser_.padded_string_field(piece.window.text(line), fields_.text);
+    const std::optional<std::string_view> given_id = parser_.find_string(kIdField);
     require_data(line.row <= UINT32_MAX, "expected at most 2^32 lines in a file");
     DocumentRecord record;
     record.row = static_cast<uint32_t>(line.row);
@@ -62,8 +63,7 @@ class PieceSigner {
     append_bytes(result.streams[1], std::span<const uint64_t>(keys_));
     if (fields_.sketches) {
       make_sketch(signer_, text, sketch_);
-      const std::string id(parser_.find_string(kIdField).value_or(piece.id(line)));
-      append_sketch(result.streams[2], id, sketch_);
+      append_sketch(result.streams[2], given_id ? std::string(*given_id) : piece.id(line), sketch_);
     }
     result.tally.count(counted::kDocuments);
     result.tally.count(counted::kTextBytes, static_cast<int64_t>(text.size()));

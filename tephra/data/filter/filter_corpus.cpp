@@ -7,6 +7,7 @@
 #include "tephra/base/log.h"
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/json_text.h"
+#include "tephra/data/corpus/output_folder.h"
 #include "tephra/data/filter/words.h"
 #include "tephra/data/json_line.h"
 

@@ -4,10 +4,13 @@
 #include <algorithm>
 
 #include "tephra/base/error.h"
+#include "tephra/base/hash.h"
 #include "tephra/base/log.h"
 #include "tephra/base/text.h"
+#include "tephra/data/corpus/output_folder.h"
 #include "tephra/data/corpus/output_lock.h"
 #include "tephra/data/decontaminate/decontaminate_corpus.h"
+#include "tephra/data/shard_record.h"
 #include "tephra/data/tokenize.h"
 
 namespace tephra {
@@ -389,14 +392,17 @@ class PipelineRun {
 // The token shard of a pipeline; everything is looked at before there is anything to write.
 class TokenStep {
  public:
-  explicit TokenStep(const PipelineConfig& config)
+  TokenStep(const PipelineConfig& config, bool overwrite)
       : tokenizer_(Tokenizer::load(config.tokens->tokenizer)),
         prefix_(config.tokens->out.empty() ? Path(config.out) / "tokens" / "corpus"
-                                           : Path(config.tokens->out)) {
+                                           : Path(config.tokens->out)),
+        overwrite_(overwrite) {
     options_.text_field = config.text_field;
     options_.append_eos = config.tokens->append_eos;
     options_.prepend_bos = config.tokens->prepend_bos;
     options_.skip_bad = config.on_error == "skip";
+    options_.made_by = format("{} stages={}", mark_of_tokenizer(config.tokens->tokenizer),
+                              hash_text(xxh3(stage_config(config, config.stages.size(), ""))));
     try {
       check_tokenize(tokenizer_, options_);
     } catch (const Error& error) {
@@ -406,17 +412,26 @@ class TokenStep {
     require(prefix_.has_filename(), "tokens: `out`: expected the beginning of file names, got '{}'",
             prefix_.string());
     make_writable_folder(prefix_.parent_path().empty() ? Path(".") : prefix_.parent_path());
+    if (!overwrite) ShardRecord::check_settings(prefix_, options_);
   }
 
   TokenizeReport run(std::span<const std::string> inputs) const {
     std::vector<Path> files;
     for (const CorpusFile& file : corpus_files(inputs)) files.push_back(file.path);
+    const ShardRecord record(files, prefix_, options_);
+    if (const std::optional<TokenizeReport> report = record.done()) {
+      log_info("tokens: done before");
+      return *report;
+    }
+    if (!overwrite_) record.check_replaceable();
+    log_info("tokens");
     return tokenize_files(files, tokenizer_, prefix_, options_);
   }
 
  private:
   Tokenizer tokenizer_;
   Path prefix_;
+  bool overwrite_;
   TokenizeOptions options_;
 };
 
@@ -428,7 +443,7 @@ PipelineResult run_pipeline(const PipelineConfig& config, bool overwrite) {
   for (const std::string& name : names) check_apart(config.inputs, Path(config.out) / name);
   lock_output(config.out, parse_shard("auto"));
   std::optional<TokenStep> tokens;
-  if (config.tokens) tokens.emplace(config);
+  if (config.tokens) tokens.emplace(config, overwrite);
   PipelineRun(config, names, overwrite).run();
   PipelineResult result;
   result.first = parse_shard("auto").index == 0;

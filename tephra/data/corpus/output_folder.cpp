@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tephra/data/corpus/output_folder.h"
+
+#include <algorithm>
+
+#include "tephra/base/error.h"
+#include "tephra/base/hash.h"
+#include "tephra/base/text.h"
+
+namespace tephra {
+namespace {
+
+namespace fs = std::filesystem;
+
+}  // namespace
+
+void hold_settings(const StageSettings& settings, std::span<const CorpusFile> files) {
+  std::string text = settings.settings + "\n";
+  for (const StageStream& stream : settings.streams) {
+    if (stream.coding == StreamCoding::parquet) text += stream.folder + " as Parquet\n";
+    if (stream.coding == StreamCoding::lz4) text += stream.folder + " as LZ4\n";
+  }
+  for (const CorpusFile& file : files) text += file.title() + "\n";
+  const Path path = settings.out / kWorkFolder / "settings";
+  make_writable_folder(path.parent_path());
+  if (fs::exists(path) && read_file(path) != text) {
+    throw Error(Fault::usage,
+                format("{}: holds a run with other inputs or settings that did not end",
+                       settings.out.string()),
+                "repeat the command it was begun with, or give --overwrite to begin anew");
+  }
+  if (!fs::exists(path)) write_file(path, text);
+}
+
+std::string mark_of_file(const Path& path) {
+  constexpr int64_t kEnd = 4096;
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return kUnreadableMark;
+  std::string bytes;
+  int64_t size = 0;
+  try {
+    const FileReader reader(path);
+    size = reader.size();
+    bytes.resize(static_cast<size_t>(std::min(size, 2 * kEnd)));
+    const auto to = std::as_writable_bytes(std::span(bytes));
+    const size_t half = to.size() / 2;
+    reader.read(0, to.first(half));
+    reader.read(size - static_cast<int64_t>(to.size() - half), to.subspan(half));
+  } catch (const Error&) {
+    return kUnreadableMark;  // what that means is decided when it is read
+  }
+  return format("{} {}", size, hash_text(xxh3(bytes)));
+}
+
+std::string mark_of_files(std::span<const CorpusFile> files) {
+  std::string text;
+  for (const CorpusFile& file : files) {
+    text += format("{} {}\n", file.title(), mark_of_file(file.path));
+  }
+  return format("{} files, {}", files.size(), hash_text(xxh3(text)));
+}
+
+void finish_stage(const Path& out) {
+  fs::remove_all(out / kWorkFolder);
+  fs::remove_all(out / kRanksFolder);  // of ranks that failed, when one process went on
+  // Of files that a kill left unnamed (AtomicFile).
+  for (const auto& entry : fs::directory_iterator(out)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') && name.ends_with(".tmp")) fs::remove(entry.path());
+  }
+}
+
+void prepare_output(const Path& out, bool overwrite) {
+  make_writable_folder(out);
+  const bool finished = fs::exists(out / kReportFile);
+  const bool ours = finished || fs::exists(out / kWorkFolder) || fs::exists(out / ".dedup") ||
+                    fs::exists(out / ".mix") || fs::exists(out / "config.toml");
+  if (finished || overwrite) {  // a kill at the very end may have left them
+    for (const char* name : {kWorkFolder, kRanksFolder, ".dedup", ".mix"})
+      fs::remove_all(out / name);
+  }
+  constexpr const char* kFolders[] = {kDocumentsFolder, kHandedFolder, "values", "dropped",
+                                      "removed"};
+  if (overwrite) {
+    // Only what stages write, in case the folder holds other things.
+    for (const char* name : kFolders) {
+      require(ours || !fs::exists(out / name),
+              "{}: no run of this program wrote it; remove it yourself", (out / name).string());
+      fs::remove_all(out / name);
+    }
+    fs::remove(out / kReportFile);
+  }
+  require(overwrite || !finished, "{}: holds a finished output; give --overwrite to replace it",
+          out.string());
+}
+
+}  // namespace tephra

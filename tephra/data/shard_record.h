@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a token shard was made of, beside it: PREFIX.made.json of one that is done, PREFIX.journal
+// of one that is being made.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "tephra/base/json.h"
+#include "tephra/data/tokenize.h"
+#include "tephra/io/token_shard.h"
+
+namespace tephra {
+
+// A state of the work to which the shard can be cut back.
+struct ShardProgress {
+  size_t file = 0;      // index of the one that is read
+  int64_t records = 0;  // of it that are done
+  TokenizeReport report;
+
+  TokenShardState shard() const { return {report.documents, report.tokens}; }
+};
+
+class ShardRecord {
+ public:
+  ShardRecord(std::span<const Path> files, const Path& prefix, const TokenizeOptions& options);
+
+  // The report of a shard that is done and was made of the same files in the same way.
+  std::optional<TokenizeReport> done() const;
+  // Fault::usage when there is another shard of that name.
+  void check_replaceable() const;
+  // The same before the files are known.
+  static void check_settings(const Path& prefix, const TokenizeOptions& options);
+
+  // Where to begin: how far a run with these files and options came that was stopped, else zero.
+  ShardProgress begin(int64_t vocab_size) const;
+  void write_progress(const ShardProgress& progress) const;  // of what the writer has flushed
+  void commit(TokenShardWriter& writer, const ShardProgress& progress) const;
+
+ private:
+  bool same(const Json& json, const Path& path) const;
+
+  Path prefix_;
+  std::string settings_, inputs_;
+};
+
+}  // namespace tephra
