@@ -10,10 +10,11 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 
 #include "tephra/device/cpu/simd-inl.h"
 
@@ -183,121 +184,195 @@ void quantise_row_of(const float* x, int64_t k, const QuantisedRows& to, int64_t
   }
 }
 
-// The codes of four columns, for the lanes of one vector of a panel: those of step 2 pair + kHalf.
-template <PackedFormat kFormat, int kHalf>
-HWY_INLINE Codes codes_at(const std::byte* group, int pair, int vector, hn::Vec<TagB> table) {
-  const TagB db;
-  const TagI di;
-  const int block = kFormat == PackedFormat::q8 ? 2 * pair + kHalf : pair;
+// A stored vector of 64 bytes or a part of it, and the codes that it holds: those of one step of
+// four columns (q8) or of two (q4).
+constexpr int steps_stored(PackedFormat format) { return format == PackedFormat::q8 ? 1 : 2; }
+
+HWY_INLINE VecI stored_at(const std::byte* group, int block, int vector) {
   const std::byte* at = group + (block * kVectors + vector) * kLanes * 4;
-  const VecI all = hn::BitCast(di, hn::LoadU(db, reinterpret_cast<const uint8_t*>(at)));
-  if constexpr (kFormat == PackedFormat::q8) {
-    return ready(all);
-  } else {
-    const VecI indices = kHalf == 0 ? all : hn::ShiftRight<4>(all);
-    const auto low = hn::And(hn::BitCast(db, indices), hn::Set(db, uint8_t{15}));
-    return ready(hn::BitCast(di, hn::TableLookupBytes(table, low)));
-  }
+  return hn::BitCast(TagI(), hn::LoadU(TagB(), reinterpret_cast<const uint8_t*>(at)));
 }
 
-// Asks for what lies some groups ahead of a panel that is read alone: first its own, then the next
-// panel's, for panels lie one behind the other. One stream in the order of the addresses is what
-// the memory likes best; without this, the hardware would stop it at the end of every page. What is
-// asked for behind the last panel of a share is little (docs/decisions/0063-*.md has the figures).
 template <PackedFormat kFormat>
-HWY_INLINE void ask_ahead(const std::byte* panel, int64_t g) {
-  constexpr bool kQ8 = kFormat == PackedFormat::q8;
-  constexpr int64_t kAhead = 8192;
-  constexpr int64_t kGroup = kPanelRows * (kGroupColumns / (kQ8 ? 1 : 2) + 2);  // codes and scales
-  constexpr int kRead = 0, kCache = kQ8 ? 3 : 2;  // the first, the second
-  const auto at = reinterpret_cast<uintptr_t>(panel) + static_cast<uintptr_t>(kAhead + g * kGroup);
-  for (int64_t line = 0; line < kGroup; line += 64) {
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): may lead behind the matrix, is never read through
-    __builtin_prefetch(reinterpret_cast<const void*>(at + static_cast<uintptr_t>(line)), kRead,
-                       kCache);
+HWY_INLINE Codes codes_of(VecI stored, int half, hn::Vec<TagB> table) {
+  if constexpr (kFormat == PackedFormat::q8) {
+    return ready(stored);
+  } else {
+    const TagB db;
+    const VecI indices = half == 0 ? stored : hn::ShiftRight<4>(stored);
+    const auto low = hn::And(hn::BitCast(db, indices), hn::Set(db, uint8_t{15}));
+    return ready(hn::BitCast(TagI(), hn::TableLookupBytes(table, low)));
   }
 }
 
-// kRows rows of x by kPanels panels, each activation put into a register once for all of them.
-template <PackedFormat kFormat, int kRows, int kPanels>
-HWY_INLINE void block(const PackedTile& t, int64_t panel, int64_t row) {
+// Asks for lines ahead of `size` bytes that are about to be read. The hardware reads ahead by
+// itself, but stops at the end of a page: a line now and then leads it into the next one, and from
+// a panel into the next, for they lie one behind the other. With several rows a core computes for
+// too long to keep the hardware going, and asks for every line.
+template <int kRows>
+HWY_INLINE void ask_ahead(const std::byte* from, int64_t size) {
+  constexpr int64_t kAhead = kRows == 1 ? 4096 : 8192, kStep = kRows == 1 ? 512 : 64;
+  for (int64_t at = kAhead; at < kAhead + size; at += kStep) {
+    const auto line = reinterpret_cast<uintptr_t>(from) + static_cast<uintptr_t>(at);
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): may lie behind the matrix, is never read through
+    __builtin_prefetch(reinterpret_cast<const void*>(line), /*read*/ 0, /*second cache*/ 2);
+  }
+}
+
+// What lies at the start of a panel, its scales. With one row all of them are fetched before any
+// codes: so a core meets the lines of its share in the order of their addresses, and the hardware
+// reads ahead as it does for plain loads. Scales that are met one by one between the codes cost a
+// third of that (docs/decisions/0100-*.md).
+template <int kRows>
+HWY_INLINE void begin_panel(const std::byte* panel, int64_t scale_bytes) {
+  for (int64_t at = 0; at < scale_bytes; at += 64) {
+    if (at % 512 == 0) ask_ahead<kRows>(panel + at, 512);
+    if (kRows == 1) __builtin_prefetch(panel + at, /*read*/ 0, /*first cache*/ 3);
+  }
+}
+
+// The hardware reads ahead by the order of the loads: no compiler shall swap them.
+HWY_INLINE void keep_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+// Lanes of y, the n-th of its row; the last ones may be partly or all beyond it.
+HWY_INLINE void write_lanes(const PackedProduct& p, int64_t row, int64_t n, VecF sum) {
   const TagF df;
-  const PackedLayout& layout = t.product.weight.layout;
-  const int64_t groups = layout.groups();
+  const int64_t column = n * kLanes, left = p.weight.layout.rows - column;
+  float* y = p.y + row * p.ldy + column;
+  if (left >= kLanes) {
+    hn::StoreU(p.bias ? hn::Add(sum, hn::LoadU(df, p.bias + column)) : sum, df, y);
+    return;
+  }
+  HWY_ALIGN float lanes[kLanes];
+  hn::Store(sum, df, lanes);
+  for (int64_t c = 0; c < left; ++c) y[c] = p.bias ? lanes[c] + p.bias[column + c] : lanes[c];
+}
+
+template <int kRows, int kPanels>
+using Sums = VecF[kRows][kPanels * kVectors];
+
+// kRows rows of x, from `row` on, by kPanels panels, `panel_bytes` apart; each activation is put
+// into a register once for all of them.
+template <PackedFormat kFormat, int kRows, int kPanels, bool kStream>
+HWY_INLINE void multiply(const QuantisedRows& x, int64_t row, const std::byte* panel,
+                         int64_t panel_bytes, Sums<kRows, kPanels>& sums) {
+  const TagF df;
+  constexpr int64_t kGroupBytes = PackedLayout{kFormat, 0, 0}.group_bytes();
+  constexpr int kSums = kPanels * kVectors;
+  constexpr int kStored = steps_stored(kFormat), kBlocks = kSteps / kStored;
+  // A stream in 8 bits loads a group before it computes, where there are registers for it. In 4
+  // there is so much to compute between two loads that they stay in order by themselves.
+  constexpr bool kOrdered = kStream && kFormat == PackedFormat::q8;
+  constexpr int kAtOnce = kOrdered && kVectors == 1 ? kBlocks : 1;
   HWY_ALIGN static constexpr std::array<uint8_t, 16> kTable = kCodes4;
   const auto table = hn::LoadDup128(TagB(), kTable.data());
-  constexpr int kSums = kPanels * kVectors;
-  VecF sums[kRows][kSums];
   for (auto& of_row : sums) {
     for (auto& sum : of_row) sum = hn::Zero(df);
   }
-  const std::byte* panels[kPanels];
-  for (int p = 0; p < kPanels; ++p) panels[p] = t.product.weight.panel(panel + p);
-
-  // Later rows, and any of a tall tile, find most of what they read in a cache.
-  const bool asks = kPanels == 1 && kRows < 4 && row == t.row_begin;
-  for (int64_t g = 0; g < groups; ++g) {
-    if (asks) ask_ahead<kFormat>(panels[0], g);
-    const int64_t at = row * groups + g;
+  const int64_t groups = x.groups, scale_bytes = groups * kPanelRows * 2;
+  if constexpr (kStream) begin_panel<kRows>(panel, scale_bytes);
+  const std::byte *scales = panel, *codes = panel + scale_bytes;  // of a group, in the first panel
+  for (int64_t at = row * groups; at < (row + 1) * groups; ++at) {
+    if constexpr (kStream) ask_ahead<kRows>(codes, kGroupBytes);
     Sum exact[kRows][kSums];
     for (int r = 0; r < kRows; ++r) {
-      for (auto& sum : exact[r]) sum = start(t.x.offsets[at + r * groups]);
+      for (auto& sum : exact[r]) sum = start(x.offsets[at + r * groups]);
     }
-    for (int pair = 0; pair < kSteps / 2; ++pair) {
-      const auto add_half = [&]<int kHalf>(std::integral_constant<int, kHalf>) HWY_ATTR {
-        Codes codes[kSums];
+    for (int block = 0; block < kBlocks; block += kAtOnce) {
+      VecI stored[kAtOnce][kSums];
+      HWY_UNROLL(8)
+      for (int b = 0; b < kAtOnce; ++b) {
+        HWY_UNROLL(4)
         for (int s = 0; s < kSums; ++s) {
-          const std::byte* group =
-              panels[s / kVectors] + layout.scale_bytes() + g * layout.group_bytes();
-          codes[s] = codes_at<kFormat, kHalf>(group, pair, s % kVectors, table);
+          stored[b][s] = stored_at(codes + s / kVectors * panel_bytes, block + b, s % kVectors);
+          if constexpr (kOrdered) keep_order();
         }
+      }
+      HWY_UNROLL(8)
+      for (int i = 0; i < kAtOnce * kStored; ++i) {
+        Codes four[kSums];
+        for (int s = 0; s < kSums; ++s) {
+          four[s] = codes_of<kFormat>(stored[i / kStored][s], i % kStored, table);
+        }
+        HWY_UNROLL(4)
         for (int r = 0; r < kRows; ++r) {
-          const int64_t step = (at + r * groups) * kSteps + 2 * pair + kHalf;
-          const Factors x = factors(t.x.values + 2 * step);
-          for (int s = 0; s < kSums; ++s) add(exact[r][s], codes[s], x);
+          const int64_t step = (at + r * groups) * kSteps + block * kStored + i;
+          const Factors of_x = factors(x.values + 2 * step);
+          for (int s = 0; s < kSums; ++s) add(exact[r][s], four[s], of_x);
         }
-      };
-      add_half(std::integral_constant<int, 0>());
-      add_half(std::integral_constant<int, 1>());
+      }
     }
     for (int s = 0; s < kSums; ++s) {
-      const auto* scales = reinterpret_cast<const bf16*>(panels[s / kVectors]) + g * kPanelRows;
-      const VecF scale = load(scales + s % kVectors * kLanes);
+      const auto* of_panel = reinterpret_cast<const bf16*>(scales + s / kVectors * panel_bytes);
+      const VecF scale = load(of_panel + s % kVectors * kLanes);
       for (int r = 0; r < kRows; ++r) {
-        const VecF factor = hn::Mul(scale, hn::Set(df, t.x.scales[at + r * groups]));
+        const VecF factor = hn::Mul(scale, hn::Set(df, x.scales[at + r * groups]));
         sums[r][s] = hn::MulAdd(hn::ConvertTo(df, total(exact[r][s])), factor, sums[r][s]);
       }
     }
+    scales += kPanelRows * 2;
+    codes += kGroupBytes;
   }
+}
+
+template <int kRows, int kPanels>
+HWY_INLINE void write(const PackedProduct& p, int64_t row, int64_t panel,
+                      const Sums<kRows, kPanels>& sums) {
   for (int r = 0; r < kRows; ++r) {
-    for (int p = 0; p < kPanels; ++p) {
-      const int64_t column = (panel + p) * kPanelRows;
-      const int64_t width = std::min(kPanelRows, layout.rows - column);
-      HWY_ALIGN float out[kPanelRows];
-      for (int v = 0; v < kVectors; ++v) hn::Store(sums[r][p * kVectors + v], df, out + v * kLanes);
-      float* y = t.product.y + (row + r) * t.product.ldy + column;
-      const float* bias = t.product.bias;
-      for (int64_t c = 0; c < width; ++c) y[c] = bias ? out[c] + bias[column + c] : out[c];
+    for (int s = 0; s < kPanels * kVectors; ++s) {
+      write_lanes(p, row + r, panel * kVectors + s, sums[r][s]);
     }
   }
+}
+
+// All rows of a tile, panel by panel. A core that waits for memory must find the next panel's
+// address in a register: whatever it would load for it stands in line behind the codes.
+template <PackedFormat kFormat, int kRows>
+HWY_NOINLINE void stream(const PackedTile& t) {
+  const PackedProduct product = t.product;
+  const QuantisedRows x = t.x;
+  const int64_t row = t.row_begin, end = t.panel_end;
+  const int64_t panel_bytes = product.weight.layout.panel_bytes();
+  const std::byte* at = product.weight.panel(t.panel_begin);
+  for (int64_t panel = t.panel_begin; panel < end; ++panel, at += panel_bytes) {
+    Sums<kRows, 1> sums;
+    multiply<kFormat, kRows, 1, true>(x, row, at, panel_bytes, sums);
+    write<kRows, 1>(product, row, panel, sums);
+  }
+}
+
+template <PackedFormat kFormat, int kRows, int kPanels>
+HWY_INLINE void block(const PackedTile& t, int64_t panel, int64_t row) {
+  const PackedMatrix& weight = t.product.weight;
+  const QuantisedRows x = t.x;
+  Sums<kRows, kPanels> sums;
+  multiply<kFormat, kRows, kPanels, false>(x, row, weight.panel(panel), weight.layout.panel_bytes(),
+                                           sums);
+  write<kRows, kPanels>(t.product, row, panel, sums);
 }
 
 template <PackedFormat kFormat, int kPanels>
 HWY_INLINE void panel_block(const PackedTile& t, int64_t panel) {
   int64_t row = t.row_begin;
-  if constexpr (kPanels <= 2) {
-    for (; row + 4 <= t.row_end; row += 4) block<kFormat, 4, kPanels>(t, panel, row);
-  }
+  for (; row + 4 <= t.row_end; row += 4) block<kFormat, 4, kPanels>(t, panel, row);
   for (; row + 2 <= t.row_end; row += 2) block<kFormat, 2, kPanels>(t, panel, row);
   for (; row < t.row_end; ++row) block<kFormat, 1, kPanels>(t, panel, row);
 }
 
+// Few rows wait for the weights, and read them in order; more are worth two panels at a time.
 template <PackedFormat kFormat>
 HWY_INLINE void tile(const PackedTile& t) {
+  switch (t.row_end - t.row_begin) {
+    case 1:
+      return stream<kFormat, 1>(t);
+    case 2:
+      return stream<kFormat, 2>(t);
+    case 3:
+      return stream<kFormat, 3>(t);
+    default:
+      break;
+  }
   int64_t panel = t.panel_begin;
-  const int64_t rows = t.row_end - t.row_begin;
-  // Few rows wait for the weights, and read them in order; more are worth two panels at a time.
-  for (; rows < 4 && panel < t.panel_end; ++panel) panel_block<kFormat, 1>(t, panel);
   for (; panel + 2 <= t.panel_end; panel += 2) panel_block<kFormat, 2>(t, panel);
   for (; panel < t.panel_end; ++panel) panel_block<kFormat, 1>(t, panel);
 }
