@@ -106,9 +106,12 @@ struct TileSums {
   }
 };
 
+// The first of a warp's rows.
+__device__ inline int warp_row() { return static_cast<int>(threadIdx.x) / 32 * 32; }
+
 __device__ inline int slot_row(int slot) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  return static_cast<int>(threadIdx.x) / 32 * 32 + slot * 8 + lane / 4;
+  return warp_row() + slot * 8 + lane / 4;
 }
 // The first of a thread's channels in a group.
 __device__ inline int group_channel(int group) {
@@ -182,6 +185,33 @@ struct HeadRows {
     return t >= 0 && t < tokens ? load_bits(rows[t] + channel) : Bits128{};
   }
 };
+
+// A thread's eight channels of a tile's tokens: sixteen in a row.
+inline constexpr int kTokensEach = kTokens / (kTileThreads / kRowUnits);
+__device__ inline int own_unit() { return static_cast<int>(threadIdx.x) % kRowUnits; }
+__device__ inline int own_row() { return static_cast<int>(threadIdx.x) / kRowUnits * kTokensEach; }
+
+// Of a warp's 32 tokens from `first` on, one for each lane: a bit for those that say yes.
+template <class Says>
+__device__ uint32_t token_bits(int64_t first, int64_t tokens, Says says) {
+  const int64_t t = first + threadIdx.x % 32;
+  return gpu::ballot(t < tokens && says(t));
+}
+// Row i of the tile becomes `from` at token t0 + i, all but the last row or two; on its way when
+// this returns.
+__device__ inline void begin_rows(TileMemory& m, const HeadRows& from, int head, int64_t t0,
+                                  int count) {
+  for (int i = threadIdx.x; i < count * kRowUnits; i += kTileThreads) {
+    const int r = i / kRowUnits, unit = i % kRowUnits;
+    const int64_t t = t0 + r;
+    if (t >= 0 && t < from.tokens) {
+      gpu::copy_to_shared(&m.row(r, unit), from.rows[t] + head * kDim + unit * 8);
+    } else {
+      m.row(r, unit) = Bits128{};
+    }
+  }
+  gpu::close_copies();
+}
 
 // Blocks of each head, by the shape alone: two for each multiprocessor of the largest devices.
 inline constexpr int64_t kMostBlocks = 26;
