@@ -63,7 +63,7 @@ struct HeadBits {
   __device__ void load(const HeadRows& from, int64_t t, int head) {
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
-      at[group] = from.at(t, head * kDim + group_channel(group));
+      at[group] = from.near(t, head * kDim + group_channel(group));
     }
   }
   __device__ void add_to(Wide (&v)[kGroups], float share) const {
@@ -96,10 +96,10 @@ struct MeanLoads {
       HeadBits more[kAhead];
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
-        more[i].load(a.z, k + i < others.count ? t : -1, others.first + k + i);
+        more[i].load(a.z, t, others.first + (k + i < others.count ? k + i : 0));
       }
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) more[i].add_to(v, share);
+      for (int i = 0; i < kAhead; ++i) more[i].add_to(v, k + i < others.count ? share : 0.0f);
     }
   }
 };

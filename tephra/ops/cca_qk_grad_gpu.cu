@@ -52,9 +52,9 @@ struct LatentLoads {
 
   __device__ void load(const CcaConvGradArgs& a, const Partners& others, int head, int at,
                        int64_t t) {
-    now = a.z.at(t, head * kDim + at);
-    own = a.dy.at(t, head * kDim + at);
-    other = a.dy.at(t, others.first * kDim + at);
+    now = a.z.near(t, head * kDim + at);
+    own = a.dy.near(t, head * kDim + at);
+    other = a.dy.near(t, others.first * kDim + at);
   }
 };
 
@@ -69,7 +69,8 @@ __device__ Wide mean_gradient(const CcaConvGradArgs& a, const Partners& others, 
     Bits128 more[kAhead];
 #pragma unroll
     for (int j = 0; j < kAhead; ++j) {
-      more[j] = a.dy.at(k + j < others.count ? t : -1, (others.first + k + j) * kDim + at);
+      const bool there = k + j < others.count;
+      more[j] = there ? a.dy.near(t, (others.first + k + j) * kDim + at) : Bits128{};
     }
 #pragma unroll
     for (int j = 0; j < kAhead; ++j) {
@@ -81,42 +82,42 @@ __device__ Wide mean_gradient(const CcaConvGradArgs& a, const Partners& others, 
   return Wide::of([&](int i) { return (own[i] + sum[i] * share) * 0.5f; });
 }
 
-// A thread has eight channels of sixteen tokens; du is the gradient of the second convolution's
-// input at these and at the one after them.
-__device__ void latent_gradients(const CcaConvGradArgs& a, int head, int64_t t0, uint32_t begins,
-                                 uint32_t follows, const Bits128 (&du)[kTokensEach + 1],
-                                 CcaConvSums& sums) {
-  constexpr int kAhead = 2;
-  const int at = own_unit() * 8, channel = head * kDim + at, first = own_row();
+// A thread has eight channels of sixteen tokens, and four of them on their way.
+__device__ void latent_gradients(TileMemory& m, const CcaConvGradArgs& a, int head, int64_t t0,
+                                 uint32_t begins, uint32_t follows, CcaConvSums& sums) {
+  constexpr int kAhead = 4;
+  const int unit = own_unit(), at = unit * 8, channel = head * kDim + at, first = own_row();
   const DepthwiseTaps taps(a.weight0, a.bias0, channel);
   const Partners others(head, a.nq, a.nk);
   LatentLoads loads[kAhead];
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) loads[i].load(a, others, head, at, t0 + first + i);
-  Wide before = unpacked(a.z.at(t0 + first - 1, channel));
+  Bits128 before = a.z.near(t0 + first - 1, channel);
+#pragma unroll 1
+  for (int i = 0; i < kTokensEach; i += kAhead) {
 #pragma unroll
-  for (int i = 0; i < kTokensEach; ++i) {
-    const LatentLoads token = loads[i % kAhead];
-    const int r = first + i;
-    const int64_t t = t0 + r;
-    if (i + kAhead < kTokensEach) loads[i % kAhead].load(a, others, head, at, t + kAhead);
-    const Wide now = unpacked(token.now), own = unpacked(token.own);
-    if (r < kOwnTokens && t < a.z.tokens) {
+    for (int j = 0; j < kAhead; ++j) {
+      const LatentLoads token = loads[j];
+      const int r = first + i + j;
+      const int64_t t = t0 + r;
+      loads[j].load(a, others, head, at, t + kAhead);
+      const Wide now = unpacked(token.now), old = unpacked(before), own = unpacked(token.own);
+      before = token.now;
+      if (r >= kOwnTokens || t >= a.z.tokens) continue;
       const Wide mean = mean_gradient(a, others, head, at, t, own, token.other);
-      const Wide here = unpacked(du[i]);
-      const Wide next = unpacked(follows >> r % 32 & 1 ? du[i + 1] : Bits128{});
+      const Wide here = unpacked(m.row(r, unit));
+      const Wide next = unpacked(follows >> r % 32 & 1 ? m.row(r + 1, unit) : Bits128{});
       const bool starts = begins >> r % 32 & 1;
       Wide d;
 #pragma unroll
       for (int c = 0; c < 8; ++c) {
         d[c] = fmaf(taps.newer[c], here[c], fmaf(taps.older[c], next[c], mean[c]));
-        sums.older[c] += starts ? 0.0f : here[c] * before[c];
+        sums.older[c] += starts ? 0.0f : here[c] * old[c];
         sums.newer[c] += here[c] * now[c];
         sums.bias[c] += own[c];
       }
       gpu::write(a.dz[t] + channel, d, a.accumulate_dz);
     }
-    before = now;
   }
 }
 
@@ -162,12 +163,9 @@ __global__ void __launch_bounds__(kTileThreads, 2) cca_conv_grad_tiles(CcaConvGr
     gpu::wait_for_copies<0>();
     __syncthreads();
     convolve_back(m, follows);
-    Bits128 du[kTokensEach + 1];
-#pragma unroll
-    for (int i = 0; i <= kTokensEach; ++i) du[i] = m.row(own_row() + i, own_unit());
+    latent_gradients(m, a, head, t0, begins, follows, sums);
     __syncthreads();  // the rows are read
     if (t0 + step < a.z.tokens) begin_rows(m, a.dy, head, t0 + step, kTokens + 1);
-    latent_gradients(a, head, t0, begins, follows, du, sums);
   }
   write_sums(m, a, head, sums);
 }
@@ -324,8 +322,10 @@ __device__ void write_part(const WeightSums& sums, float* part) {
       for (int n = 0; n < 8; n += 2) {
         const auto &even = sums.at[m][n], &odd = sums.at[m][n + 1];
         const int in = warp / 2 % 2 * 64 + 8 * n + 4 * t;
-        *reinterpret_cast<float4*>(part + (out * kTaps + tap) * kDim + in) = {
-            even[2 * low], odd[2 * low], even[2 * low + 1], odd[2 * low + 1]};
+        const auto bits = [](float v) { return __builtin_bit_cast(uint32_t, v); };
+        *reinterpret_cast<Bits128*>(part + (out * kTaps + tap) * kDim +
+                                    in) = {{bits(even[2 * low]), bits(odd[2 * low]),
+                                            bits(even[2 * low + 1]), bits(odd[2 * low + 1])}};
       }
     }
   }
