@@ -46,38 +46,42 @@ struct CcaConvSums {
   Wide older, newer, bias;
 };
 
-// What a token's latents' gradient needs from device memory; of the partners, the first.
+// What a token's latents' gradient needs from device memory, with as many partners as most models
+// have.
 struct LatentLoads {
-  Bits128 now, own, other;
+  static constexpr int kPartners = 4;
+  Bits128 now, own, others[kPartners];
 
-  __device__ void load(const CcaConvGradArgs& a, const Partners& others, int head, int at,
+  __device__ void load(const CcaConvGradArgs& a, const Partners& partners, int head, int at,
                        int64_t t) {
     now = a.z.near(t, head * kDim + at);
     own = a.dy.near(t, head * kDim + at);
-    other = a.dy.near(t, others.first * kDim + at);
+#pragma unroll
+    for (int k = 0; k < kPartners; ++k) {
+      if (k < partners.count) others[k] = a.dy.near(t, (partners.first + k) * kDim + at);
+    }
   }
 };
 
+__device__ void add_bits(Wide& sum, const Bits128& bits) {
+  const Wide more = unpacked(bits);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) sum[i] += more[i];
+}
+
 // The gradient of the mean's inputs, from dy of the own head and of those that it is averaged with.
-__device__ Wide mean_gradient(const CcaConvGradArgs& a, const Partners& others, int head, int at,
-                              int64_t t, const Wide& own, const Bits128& other) {
-  constexpr int kAhead = 3;
+__device__ Wide mean_gradient(const CcaConvGradArgs& a, const Partners& partners, int head, int at,
+                              int64_t t, const LatentLoads& token) {
   const float share = head < a.nq ? static_cast<float>(a.nk) / static_cast<float>(a.nq) : 1.0f;
-  Wide sum = unpacked(other);
+  const Wide own = unpacked(token.own);
+  Wide sum = unpacked(token.others[0]);
+#pragma unroll
+  for (int k = 1; k < LatentLoads::kPartners; ++k) {
+    if (k < partners.count) add_bits(sum, token.others[k]);
+  }
 #pragma unroll 1
-  for (int k = 1; k < others.count; k += kAhead) {
-    Bits128 more[kAhead];
-#pragma unroll
-    for (int j = 0; j < kAhead; ++j) {
-      const bool there = k + j < others.count;
-      more[j] = there ? a.dy.near(t, (others.first + k + j) * kDim + at) : Bits128{};
-    }
-#pragma unroll
-    for (int j = 0; j < kAhead; ++j) {
-      const Wide one = unpacked(more[j]);
-#pragma unroll
-      for (int i = 0; i < 8; ++i) sum[i] += one[i];
-    }
+  for (int k = LatentLoads::kPartners; k < partners.count; ++k) {
+    add_bits(sum, a.dy.near(t, (partners.first + k) * kDim + at));
   }
   return Wide::of([&](int i) { return (own[i] + sum[i] * share) * 0.5f; });
 }
@@ -88,10 +92,10 @@ __device__ void latent_gradients(TileMemory& m, const CcaConvGradArgs& a, int he
   constexpr int kAhead = 4;
   const int unit = own_unit(), at = unit * 8, channel = head * kDim + at, first = own_row();
   const DepthwiseTaps taps(a.weight0, a.bias0, channel);
-  const Partners others(head, a.nq, a.nk);
+  const Partners partners(head, a.nq, a.nk);
   LatentLoads loads[kAhead];
 #pragma unroll
-  for (int i = 0; i < kAhead; ++i) loads[i].load(a, others, head, at, t0 + first + i);
+  for (int i = 0; i < kAhead; ++i) loads[i].load(a, partners, head, at, t0 + first + i);
   Bits128 before = a.z.near(t0 + first - 1, channel);
 #pragma unroll 1
   for (int i = 0; i < kTokensEach; i += kAhead) {
@@ -100,11 +104,11 @@ __device__ void latent_gradients(TileMemory& m, const CcaConvGradArgs& a, int he
       const LatentLoads token = loads[j];
       const int r = first + i + j;
       const int64_t t = t0 + r;
-      loads[j].load(a, others, head, at, t + kAhead);
+      loads[j].load(a, partners, head, at, t + kAhead);
       const Wide now = unpacked(token.now), old = unpacked(before), own = unpacked(token.own);
       before = token.now;
       if (r >= kOwnTokens || t >= a.z.tokens) continue;
-      const Wide mean = mean_gradient(a, others, head, at, t, own, token.other);
+      const Wide mean = mean_gradient(a, partners, head, at, t, token);
       const Wide here = unpacked(m.row(r, unit));
       const Wide next = unpacked(follows >> r % 32 & 1 ? m.row(r + 1, unit) : Bits128{});
       const bool starts = begins >> r % 32 & 1;
@@ -313,19 +317,18 @@ __device__ void multiply_step(const WeightStep& s, WeightSums& sums) {
 __device__ void write_part(const WeightSums& sums, float* part) {
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
   const int warp = static_cast<int>(threadIdx.x) / 32, tap = warp / 4;
+  float* own = part + ((warp % 2 * 64 + 2 * g) * kTaps + tap) * kDim + warp / 2 % 2 * 64 + 4 * t;
 #pragma unroll
   for (int m = 0; m < 4; ++m) {
 #pragma unroll
     for (int low = 0; low < 2; ++low) {
-      const int out = warp % 2 * 64 + 16 * m + 2 * g + low;
 #pragma unroll
       for (int n = 0; n < 8; n += 2) {
         const auto &even = sums.at[m][n], &odd = sums.at[m][n + 1];
-        const int in = warp / 2 % 2 * 64 + 8 * n + 4 * t;
-        const auto bits = [](float v) { return __builtin_bit_cast(uint32_t, v); };
-        *reinterpret_cast<Bits128*>(part + (out * kTaps + tap) * kDim +
-                                    in) = {{bits(even[2 * low]), bits(odd[2 * low]),
-                                            bits(even[2 * low + 1]), bits(odd[2 * low + 1])}};
+        gpu::Floats<4> four;
+        four[0] = even[2 * low], four[1] = odd[2 * low];
+        four[2] = even[2 * low + 1], four[3] = odd[2 * low + 1];
+        gpu::store(own + (16 * m + low) * kTaps * kDim + 8 * n, four);
       }
     }
   }
