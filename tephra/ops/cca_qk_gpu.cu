@@ -27,69 +27,89 @@ struct CcaQkArgs {
   }
 };
 
-// Row i of the tile becomes the first convolution at token t0 + i - 1; a thread has eight channels
-// of sixteen tokens.
-__device__ void convolve_rows(TileMemory& m, const CcaQkArgs& a, int head, int64_t t0) {
-  const int unit = static_cast<int>(threadIdx.x) % kRowUnits;
-  const int group = static_cast<int>(threadIdx.x) / kRowUnits;
-  constexpr int kEach = kTokens / (kTileThreads / kRowUnits), kAhead = 4;
-  const int channel = head * kDim + unit * 8;
+// Rows of the tile are the latents from two tokens before it on. Row i becomes the first
+// convolution at token t0 + i - 1.
+__device__ void convolve_rows(TileMemory& m, const CcaQkArgs& a, int head, uint32_t begins,
+                              bool begins_before) {
+  const int unit = own_unit(), first = own_row(), channel = head * kDim + unit * 8;
   const DepthwiseTaps taps(a.weight0, a.bias0, channel);
-  const int64_t first = t0 + group * kEach;
-  Bits128 before = a.z.at(first - 1, channel);
-  if (group == 0) {
-    const bool begins = first == 0 || a.start[first - 1] == first - 1;
-    m.row(0, unit) = taps.convolved(a.z.at(first - 2, channel), before, begins);
-    m.row(kSpareRow, unit) = load_bits(a.bias0 + channel);  // the state before a document
-  }
-#pragma unroll 1
-  for (int i = 0; i < kEach; i += kAhead) {
-    Bits128 now[kAhead];
+  Bits128 z[kTokensEach + 1];
 #pragma unroll
-    for (int j = 0; j < kAhead; ++j) now[j] = a.z.at(first + i + j, channel);
+  for (int i = 0; i <= kTokensEach; ++i) z[i] = m.row(first + i + 1, unit);
+  const Bits128 before = m.row(0, unit);
+  __syncthreads();  // the latents are read
 #pragma unroll
-    for (int j = 0; j < kAhead; ++j) {
-      const int64_t t = first + i + j;
-      const bool begins = t < a.z.tokens && a.start[t] == t;
-      m.row(group * kEach + i + j + 1, unit) = taps.convolved(before, now[j], begins);
-      before = now[j];
-    }
+  for (int i = 0; i < kTokensEach; ++i) {
+    const bool starts = begins >> (first % 32 + i) & 1;
+    m.row(first + i + 1, unit) = taps.convolved(z[i], z[i + 1], starts);
   }
+  if (first > 0) return;
+  m.row(0, unit) = taps.convolved(before, z[0], begins_before);
+  m.row(kSpareRow, unit) = load_bits(a.bias0 + channel);  // the state before a document
 }
 
 // The second convolution at the tile's tokens, without its bias.
-__device__ void convolve_tile(TileMemory& m, const CcaQkArgs& a, int64_t t0, TileSums& sums) {
+__device__ void convolve_tile(TileMemory& m, uint32_t begins, TileSums& sums) {
   const auto row_of = [&](int part, int r) {
-    if (part == 1) return r + 1;
-    const int64_t t = t0 + r;
-    return t < a.z.tokens && a.start[t] == t ? kSpareRow : r;
+    return part == 1 ? r + 1 : begins >> r % 32 & 1 ? kSpareRow : r;
   };
   multiply_tile(m, row_of, sums);
 }
 
-// Adds the bias, and the mean of latents of queries and keys.
-__device__ void add_mean(const CcaQkArgs& a, int head, int64_t t0, TileSums& sums) {
-  const Partners others(head, a.nq, a.nk);
-  const float share = 1.0f / static_cast<float>(others.count);
+// A thread's channels of a head at a token, as they lie in memory.
+struct HeadBits {
+  Bits128 at[kGroups];
+
+  __device__ void load(const HeadRows& from, int64_t t, int head) {
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      at[group] = from.near(t, head * kDim + group_channel(group));
+    }
+  }
+  __device__ void add_to(Wide (&v)[kGroups], float share) const {
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      const Wide own = unpacked(at[group]);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) v[group][i] = fmaf(own[i], share, v[group][i]);
+    }
+  }
+};
+
+// What the mean of latents of queries and keys is made of: the own head and the first of its
+// partners come ahead of their use, the other partners when they are wanted.
+struct MeanLoads {
+  HeadBits own, other;
+
+  __device__ void load(const CcaQkArgs& a, const Partners& others, int head, int64_t t) {
+    own.load(a.z, t, head);
+    other.load(a.z, t, others.first);
+  }
+  __device__ void add_to(Wide (&v)[kGroups], const CcaQkArgs& a, const Partners& others,
+                         int64_t t) const {
+    constexpr int kAhead = 3;
+    const float share = 0.5f / static_cast<float>(others.count);
+    own.add_to(v, 0.5f);
+    other.add_to(v, share);
+#pragma unroll 1
+    for (int k = 1; k < others.count; k += kAhead) {
+      HeadBits more[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        more[i].load(a.z, t, others.first + (k + i < others.count ? k + i : 0));
+      }
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) more[i].add_to(v, k + i < others.count ? share : 0.0f);
+    }
+  }
+};
+
+__device__ void add_bias(const CcaQkArgs& a, int head, Wide (&v)[kGroups]) {
 #pragma unroll
   for (int group = 0; group < kGroups; ++group) {
-    const int at = group_channel(group);
-    const Wide bias = gpu::load<gpu::kWide>(a.bias1 + head * kDim + at);
+    const Wide bias = gpu::load<gpu::kWide>(a.bias1 + head * kDim + group_channel(group));
 #pragma unroll
-    for (int slot = 0; slot < 4; ++slot) {
-      const int64_t t = t0 + slot_row(slot);
-      const Wide own = unpacked(a.z.at(t, head * kDim + at));
-      Wide sum;
-      for (int k = 0; k < others.count; ++k) {
-        const Wide other = unpacked(a.z.at(t, (others.first + k) * kDim + at));
-#pragma unroll
-        for (int i = 0; i < 8; ++i) sum[i] += other[i];
-      }
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        sums.of(slot, group, i) += bias[i] + (sum[i] * share + own[i]) * 0.5f;
-      }
-    }
+    for (int i = 0; i < 8; ++i) v[group][i] += bias[i];
   }
 }
 
@@ -149,12 +169,10 @@ __device__ void finish_head(const CcaQkArgs& a, int head, int64_t t, Wide (&v)[k
 
 // From the gradient of a token's head to that of its sums. The formulas are in qk_norm_cpu.cpp.
 __device__ void finish_head_grad(const CcaQkArgs& a, int head, int64_t t, const Wide (&v)[kGroups],
-                                 const HeadRows& dout, const gpu::Rows<bf16>& dy, float* parts) {
+                                 const HeadBits& dout, const gpu::Rows<bf16>& dy, float* parts) {
   Wide d[kGroups];
 #pragma unroll
-  for (int group = 0; group < kGroups; ++group) {
-    d[group] = unpacked(dout.at(t, head * kDim + group_channel(group)));
-  }
+  for (int group = 0; group < kGroups; ++group) d[group] = unpacked(dout.at[group]);
   turn(a, t, true, d);
   const float size = sqrtf(quad_dot(v, v)), inverse = 1.0f / fmaxf(size, kLengthEps);
   const float dot = quad_dot(d, v) * inverse;
@@ -171,30 +189,46 @@ __device__ void finish_head_grad(const CcaQkArgs& a, int head, int64_t t, const 
   store_head(dy, t, a.z.tokens, head, d);
 }
 
-// Blocks (head, part of the tiles). Backward, `out` is the gradient of the sums.
+// Blocks (head, part of the tiles). Backward, `out` is the gradient of the sums. What comes from
+// device memory is asked for ahead of its use: the next tile's latents once this one's product is
+// done with their place, and the next token's while one is finished.
 template <bool kGrad>
 __global__ void __launch_bounds__(kTileThreads, 2)
     cca_qk_tiles(CcaQkArgs a, HeadRows dout, gpu::Rows<bf16> out, float* parts) {
   extern __shared__ Bits128 cca_qk_shared[];
   TileMemory& m = *reinterpret_cast<TileMemory*>(cca_qk_shared);
   const int head = static_cast<int>(blockIdx.x);
+  const Partners others(head, a.nq, a.nk);
+  const int64_t step = int64_t{gridDim.y} * kTokens;
+  begin_rows(m, a.z, head, int64_t{blockIdx.y} * kTokens - 2, kTileRows);
   load_weights(m, a.packed1, head);
-  for (int64_t t0 = int64_t{blockIdx.y} * kTokens; t0 < a.z.tokens;
-       t0 += int64_t{gridDim.y} * kTokens) {
-    __syncthreads();  // the rows of the tile before are read
-    convolve_rows(m, a, head, t0);
+  for (int64_t t0 = int64_t{blockIdx.y} * kTokens; t0 < a.z.tokens; t0 += step) {
+    const uint32_t begins =
+        token_bits(t0 + warp_row(), a.z.tokens, [&](int64_t t) { return a.start[t] == t; });
+    const bool begins_before = t0 == 0 || a.start[t0 - 1] == t0 - 1;
+    MeanLoads mean;
+    mean.load(a, others, head, t0 + slot_row(0));
+    gpu::wait_for_copies<0>();
+    __syncthreads();
+    convolve_rows(m, a, head, begins, begins_before);
     __syncthreads();
     TileSums sums;
-    convolve_tile(m, a, t0, sums);
-    add_mean(a, head, t0, sums);
+    convolve_tile(m, begins, sums);
+    __syncthreads();  // the rows are read
+    if (t0 + step < a.z.tokens) begin_rows(m, a.z, head, t0 + step - 2, kTileRows);
 #pragma unroll
     for (int slot = 0; slot < 4; ++slot) {
       const int64_t t = t0 + slot_row(slot);
+      HeadBits d;
+      if constexpr (kGrad) d.load(dout, t, head);
       Wide v[kGroups];
 #pragma unroll
       for (int group = 0; group < kGroups; ++group) v[group] = sums.wide(slot, group);
+      mean.add_to(v, a, others, t);
+      if (slot < 3) mean.load(a, others, head, t0 + slot_row(slot + 1));
+      add_bias(a, head, v);
       if constexpr (kGrad) {
-        finish_head_grad(a, head, t, v, dout, out, parts);
+        finish_head_grad(a, head, t, v, d, out, parts);
       } else {
         finish_head(a, head, t, v, out);
       }

@@ -2,9 +2,9 @@
 // What the fused kernels of cca_qk share. A block has one head and walks over tiles of tokens; the
 // head's weights stay in its shared memory. Four warps multiply 32 tokens each by all channels.
 //
-// Both sides of a product may be permuted freely, and are, so that a thread holds eight
-// neighbouring channels at a time and takes 16 bytes wherever it reads: of each 32 terms thread t
-// of a quad has terms 8t to 8t + 7, and of each 32 channels of a result channels 8t to 8t + 7.
+// The weights are permuted so that a thread takes 16 bytes of them at a time, the pairs of terms of
+// two products as the matrix units want them, and holds eight neighbouring channels of the result:
+// of each 32 thread t of a quad has channels 8t to 8t + 7.
 #pragma once
 
 #include "tephra/core/gpu_kernel.h"
@@ -26,9 +26,13 @@ inline constexpr int kTileRows = kTokens + 2;
 inline constexpr int kGroups = 4;  // of 32 channels in a head
 inline constexpr float kLengthEps = 1.1920929e-7f;
 
-// Where unit `unit` of row `row` lies: rows of even and odd number meet different banks.
+// Where unit `unit` of row `row` lies: of eight rows in a row, and of two neighbours with four
+// units each, all meet different banks.
+__host__ __device__ inline int swizzled(int row, int unit) {
+  return unit ^ (row % 2 * 4 + row / 2 % 4);
+}
 __device__ inline int place_of(int row, int unit, int units) {
-  return row * units + (unit ^ (row % 2 * 4));
+  return row * units + swizzled(row, unit);
 }
 
 // Shared memory of a block: the weights as multiply_tile reads them, then rows of a tile.
@@ -64,6 +68,12 @@ __host__ __device__ inline int channel_of(int n) {
   return product / 4 * 32 + column / 2 * 8 + product % 4 * 2 + column % 2;
 }
 
+// The term that number i of a unit is: thread t of a quad has unit 4q + t, and of it two pairs for
+// each of two products of sixteen terms.
+__host__ __device__ inline int term_of(int unit, int i) {
+  return unit / 4 * 32 + i / 4 * 16 + i / 2 % 2 * 8 + unit % 4 * 2 + i % 2;
+}
+
 // weight1 [C, d, 2] as [head][n][256 terms], swizzled. Forward the terms are the channels of u at
 // the token before, then at the token; backward those of dy at the token, then at the one after.
 struct PackWeights {
@@ -73,9 +83,8 @@ struct PackWeights {
 
   __device__ void operator()(int64_t row, int64_t at) const {
     const int head = static_cast<int>(row) / kDim, n = static_cast<int>(row) % kDim;
-    const int unit = static_cast<int>(at) / 8 ^ (n % 2 * 4);
-    const int part = unit / kRowUnits, term = unit % kRowUnits * 8 + static_cast<int>(at) % 8;
-    const int channel = channel_of(n);
+    const int unit = swizzled(n, static_cast<int>(at) / 8), part = unit / kRowUnits;
+    const int term = term_of(unit % kRowUnits, static_cast<int>(at) % 8), channel = channel_of(n);
     const int64_t to = backward ? term : channel, from = backward ? channel : term;
     const int tap = backward ? 1 - part : part;
     out[row * kTaps * kDim + at] = weight[((head * kDim + to) * kDim + from) * kTaps + tap];
@@ -106,9 +115,12 @@ struct TileSums {
   }
 };
 
+// The first of a warp's rows.
+__device__ inline int warp_row() { return static_cast<int>(threadIdx.x) / 32 * 32; }
+
 __device__ inline int slot_row(int slot) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  return static_cast<int>(threadIdx.x) / 32 * 32 + slot * 8 + lane / 4;
+  return warp_row() + slot * 8 + lane / 4;
 }
 // The first of a thread's channels in a group.
 __device__ inline int group_channel(int group) {
@@ -118,33 +130,31 @@ __device__ inline int group_channel(int group) {
 // The tile's rows times the weights; row_of(part, r) is the row that stands for token r.
 template <class RowOf>
 __device__ void multiply_tile(TileMemory& m, RowOf row_of, TileSums& sums) {
-  const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
   for (int i = 0; i < 2 * 16 * 4; ++i) sums.at[i / 64][i / 4 % 16][i % 4] = 0;
 #pragma unroll
   for (int part = 0; part < kTaps; ++part) {
-    int rows[4];
-#pragma unroll
-    for (int s = 0; s < 4; ++s) rows[s] = row_of(part, slot_row(s));
+    const int first = row_of(part, warp_row() + lane % 16);
+    const int second = row_of(part, warp_row() + 16 + lane % 16);
 #pragma unroll 1
     for (int q = 0; q < kRowUnits / 4; ++q) {
-      Bits128 a[4];
+      uint32_t left[2][2][4];
 #pragma unroll
-      for (int s = 0; s < 4; ++s) a[s] = m.row(rows[s], 4 * q + t);
+      for (int half = 0; half < 2; ++half) {
+        const int unit = 4 * q + 2 * half + lane / 16;
+        gpu::load_16x16(left[half][0], &m.row(first, unit));
+        gpu::load_16x16(left[half][1], &m.row(second, unit));
+      }
+      const Bits128* weights = m.weights + place_of(g, part * kRowUnits + 4 * q + t, kWeightUnits);
 #pragma unroll
       for (int j = 0; j < 16; ++j) {
-        const Bits128 b =
-            m.weights[place_of(8 * j + g, part * kRowUnits + 4 * q + t, kWeightUnits)];
+        const Bits128 b = weights[8 * j * kWeightUnits];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const uint32_t right[2] = {b.at[2 * half], b.at[2 * half + 1]};
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const Bits128 &top = a[2 * i], &low = a[2 * i + 1];
-            const uint32_t left[4] = {top.at[2 * half], low.at[2 * half], top.at[2 * half + 1],
-                                      low.at[2 * half + 1]};
-            gpu::multiply_16x8x16(sums.at[i][j], left, right);
-          }
+          gpu::multiply_16x8x16(sums.at[0][j], left[half][0], right);
+          gpu::multiply_16x8x16(sums.at[1][j], left[half][1], right);
         }
       }
     }
@@ -181,7 +191,39 @@ struct HeadRows {
   __device__ Bits128 at(int64_t t, int channel) const {
     return t >= 0 && t < tokens ? load_bits(rows[t] + channel) : Bits128{};
   }
+  // Of the nearest token that there is: where what is made of others is not used.
+  __device__ Bits128 near(int64_t t, int channel) const {
+    const int there = static_cast<int>(t < tokens ? t : tokens - 1);
+    return load_bits(rows[there < 0 ? 0 : there] + channel);
+  }
 };
+
+// A thread's eight channels of a tile's tokens: sixteen in a row.
+inline constexpr int kTokensEach = kTokens / (kTileThreads / kRowUnits);
+__device__ inline int own_unit() { return static_cast<int>(threadIdx.x) % kRowUnits; }
+__device__ inline int own_row() { return static_cast<int>(threadIdx.x) / kRowUnits * kTokensEach; }
+
+// Of a warp's 32 tokens from `first` on, one for each lane: a bit for those that say yes.
+template <class Says>
+__device__ uint32_t token_bits(int64_t first, int64_t tokens, Says says) {
+  const int64_t t = first + threadIdx.x % 32;
+  return gpu::ballot(t < tokens && says(t));
+}
+// Row i of the tile becomes `from` at token t0 + i, all but the last row or two; on its way when
+// this returns.
+__device__ inline void begin_rows(TileMemory& m, const HeadRows& from, int head, int64_t t0,
+                                  int count) {
+  for (int i = threadIdx.x; i < count * kRowUnits; i += kTileThreads) {
+    const int r = i / kRowUnits, unit = i % kRowUnits;
+    const int64_t t = t0 + r;
+    if (t >= 0 && t < from.tokens) {
+      gpu::copy_to_shared(&m.row(r, unit), from.rows[t] + head * kDim + unit * 8);
+    } else {
+      m.row(r, unit) = Bits128{};
+    }
+  }
+  gpu::close_copies();
+}
 
 // Blocks of each head, by the shape alone: two for each multiprocessor of the largest devices.
 inline constexpr int64_t kMostBlocks = 26;

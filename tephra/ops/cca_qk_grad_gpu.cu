@@ -23,21 +23,10 @@ struct CcaConvGradArgs {
 // not in it.
 constexpr int kOwnTokens = kTokens - 1;
 
-// Row i becomes dy at token t0 + i.
-__device__ void load_rows(TileMemory& m, const CcaConvGradArgs& a, int head, int64_t t0) {
-  for (int i = threadIdx.x; i < (kTokens + 1) * kRowUnits; i += kTileThreads) {
-    const int r = i / kRowUnits, unit = i % kRowUnits;
-    m.row(r, unit) = a.dy.at(t0 + r, head * kDim + unit * 8);
-  }
-  if (threadIdx.x < kRowUnits) m.row(kSpareRow, threadIdx.x) = Bits128{};
-}
-
-// Rows become the gradients of the second convolution's input.
-__device__ void convolve_back(TileMemory& m, const CcaConvGradArgs& a, int64_t t0) {
+// Rows are dy from token t0 on, and become the gradients of the second convolution's input.
+__device__ void convolve_back(TileMemory& m, uint32_t follows) {
   const auto row_of = [&](int part, int r) {
-    const int64_t t = t0 + r;
-    if (part == 0) return r;
-    return t < a.dy.tokens && t + 1 < a.end[t] ? r + 1 : kSpareRow;
+    return part == 0 ? r : follows >> r % 32 & 1 ? r + 1 : kSpareRow;
   };
   TileSums sums;
   multiply_tile(m, row_of, sums);
@@ -57,48 +46,82 @@ struct CcaConvSums {
   Wide older, newer, bias;
 };
 
-// The gradient of the mean's inputs, from dy of the own head and of those that it is averaged with.
-__device__ Wide mean_gradient(const CcaConvGradArgs& a, const Partners& others, int head, int at,
-                              int64_t t, const Wide& own) {
-  const float share = head < a.nq ? static_cast<float>(a.nk) / static_cast<float>(a.nq) : 1.0f;
-  Wide sum;
-  for (int k = 0; k < others.count; ++k) {
-    const Wide other = unpacked(a.dy.at(t, (others.first + k) * kDim + at));
+// What a token's latents' gradient needs from device memory, with as many partners as most models
+// have.
+struct LatentLoads {
+  static constexpr int kPartners = 4;
+  Bits128 now, own, others[kPartners];
+
+  __device__ void load(const CcaConvGradArgs& a, const Partners& partners, int head, int at,
+                       int64_t t) {
+    now = a.z.near(t, head * kDim + at);
+    own = a.dy.near(t, head * kDim + at);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) sum[i] += other[i];
+    for (int k = 0; k < kPartners; ++k) {
+      if (k < partners.count) others[k] = a.dy.near(t, (partners.first + k) * kDim + at);
+    }
+  }
+};
+
+__device__ void add_bits(Wide& sum, const Bits128& bits) {
+  const Wide more = unpacked(bits);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) sum[i] += more[i];
+}
+
+// The gradient of the mean's inputs, from dy of the own head and of those that it is averaged with.
+__device__ Wide mean_gradient(const CcaConvGradArgs& a, const Partners& partners, int head, int at,
+                              int64_t t, const LatentLoads& token) {
+  const float share = head < a.nq ? static_cast<float>(a.nk) / static_cast<float>(a.nq) : 1.0f;
+  const Wide own = unpacked(token.own);
+  Wide sum = unpacked(token.others[0]);
+#pragma unroll
+  for (int k = 1; k < LatentLoads::kPartners; ++k) {
+    if (k < partners.count) add_bits(sum, token.others[k]);
+  }
+#pragma unroll 1
+  for (int k = LatentLoads::kPartners; k < partners.count; ++k) {
+    add_bits(sum, a.dy.near(t, (partners.first + k) * kDim + at));
   }
   return Wide::of([&](int i) { return (own[i] + sum[i] * share) * 0.5f; });
 }
 
-// A thread has eight channels of sixteen tokens.
+// A thread has eight channels of sixteen tokens, and four of them on their way.
 __device__ void latent_gradients(TileMemory& m, const CcaConvGradArgs& a, int head, int64_t t0,
-                                 CcaConvSums& sums) {
-  constexpr int kEach = kTokens / (kTileThreads / kRowUnits);
-  const int unit = static_cast<int>(threadIdx.x) % kRowUnits;
-  const int first = static_cast<int>(threadIdx.x) / kRowUnits * kEach;
-  const int at = unit * 8, channel = head * kDim + at;
+                                 uint32_t begins, uint32_t follows, CcaConvSums& sums) {
+  constexpr int kAhead = 4;
+  const int unit = own_unit(), at = unit * 8, channel = head * kDim + at, first = own_row();
   const DepthwiseTaps taps(a.weight0, a.bias0, channel);
-  const Partners others(head, a.nq, a.nk);
-  Wide before = unpacked(a.z.at(t0 + first - 1, channel));
-#pragma unroll 2
-  for (int r = first; r < first + kEach; ++r) {
-    const int64_t t = t0 + r;
-    if (r >= kOwnTokens || t >= a.z.tokens) break;
-    const Wide now = unpacked(a.z.at(t, channel)), own = unpacked(a.dy.at(t, channel));
-    const Wide mean = mean_gradient(a, others, head, at, t, own);
-    const Wide du = unpacked(m.row(r, unit));
-    const Wide next = unpacked(t + 1 < a.end[t] ? m.row(r + 1, unit) : Bits128{});
-    const bool begins = a.start[t] == t;
-    Wide d;
+  const Partners partners(head, a.nq, a.nk);
+  LatentLoads loads[kAhead];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      d[i] = fmaf(taps.newer[i], du[i], fmaf(taps.older[i], next[i], mean[i]));
-      sums.older[i] += begins ? 0.0f : du[i] * before[i];
-      sums.newer[i] += du[i] * now[i];
-      sums.bias[i] += own[i];
+  for (int i = 0; i < kAhead; ++i) loads[i].load(a, partners, head, at, t0 + first + i);
+  Bits128 before = a.z.near(t0 + first - 1, channel);
+#pragma unroll 1
+  for (int i = 0; i < kTokensEach; i += kAhead) {
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      const LatentLoads token = loads[j];
+      const int r = first + i + j;
+      const int64_t t = t0 + r;
+      loads[j].load(a, partners, head, at, t + kAhead);
+      const Wide now = unpacked(token.now), old = unpacked(before), own = unpacked(token.own);
+      before = token.now;
+      if (r >= kOwnTokens || t >= a.z.tokens) continue;
+      const Wide mean = mean_gradient(a, partners, head, at, t, token);
+      const Wide here = unpacked(m.row(r, unit));
+      const Wide next = unpacked(follows >> r % 32 & 1 ? m.row(r + 1, unit) : Bits128{});
+      const bool starts = begins >> r % 32 & 1;
+      Wide d;
+#pragma unroll
+      for (int c = 0; c < 8; ++c) {
+        d[c] = fmaf(taps.newer[c], here[c], fmaf(taps.older[c], next[c], mean[c]));
+        sums.older[c] += starts ? 0.0f : here[c] * old[c];
+        sums.newer[c] += here[c] * now[c];
+        sums.bias[c] += own[c];
+      }
+      gpu::write(a.dz[t] + channel, d, a.accumulate_dz);
     }
-    gpu::write(a.dz[t] + channel, d, a.accumulate_dz);
-    before = now;
   }
 }
 
@@ -132,15 +155,21 @@ __global__ void __launch_bounds__(kTileThreads, 2) cca_conv_grad_tiles(CcaConvGr
   extern __shared__ Bits128 cca_grad_shared[];
   TileMemory& m = *reinterpret_cast<TileMemory*>(cca_grad_shared);
   const int head = static_cast<int>(blockIdx.x);
+  const int64_t step = int64_t{gridDim.y} * kOwnTokens;
+  begin_rows(m, a.dy, head, int64_t{blockIdx.y} * kOwnTokens, kTokens + 1);
   load_weights(m, a.packed1, head);
+  if (threadIdx.x < kRowUnits) m.row(kSpareRow, threadIdx.x) = Bits128{};
   CcaConvSums sums;
-  for (int64_t t0 = int64_t{blockIdx.y} * kOwnTokens; t0 < a.z.tokens;
-       t0 += int64_t{gridDim.y} * kOwnTokens) {
-    __syncthreads();  // the rows of the tile before are read
-    load_rows(m, a, head, t0);
+  for (int64_t t0 = int64_t{blockIdx.y} * kOwnTokens; t0 < a.z.tokens; t0 += step) {
+    const auto bits = [&](auto says) { return token_bits(t0 + warp_row(), a.z.tokens, says); };
+    const uint32_t begins = bits([&](int64_t t) { return a.start[t] == t; });
+    const uint32_t follows = bits([&](int64_t t) { return t + 1 < a.end[t]; });
+    gpu::wait_for_copies<0>();
     __syncthreads();
-    convolve_back(m, a, t0);
-    latent_gradients(m, a, head, t0, sums);
+    convolve_back(m, follows);
+    latent_gradients(m, a, head, t0, begins, follows, sums);
+    __syncthreads();  // the rows are read
+    if (t0 + step < a.z.tokens) begin_rows(m, a.dy, head, t0 + step, kTokens + 1);
   }
   write_sums(m, a, head, sums);
 }
@@ -193,10 +222,12 @@ struct CcaWeightArgs {
   float* parts;  // [head][stretch][d][taps * d]
 };
 
-// What a thread brings of a step: eight channels of four tokens.
+// What a thread brings of a step: eight channels of four tokens, and of the two before them what
+// the first convolution sees.
 struct WeightLoads {
   static constexpr int kEach = kStepTokens / (kWeightThreads / kRowUnits);
-  Bits128 dy[kEach], z[kEach + 1];
+  Bits128 dy[kEach], z[kEach + 2];
+  int32_t start[kEach + 1];
 
   __device__ void load(const CcaWeightArgs& a, int channel, int64_t first, int64_t end) {
 #pragma unroll
@@ -204,7 +235,16 @@ struct WeightLoads {
       dy[i] = first + i < end ? a.dy.at(first + i, channel) : Bits128{};
     }
 #pragma unroll
-    for (int i = 0; i <= kEach; ++i) z[i] = a.z.at(first + i - 1, channel);
+    for (int i = 0; i < kEach + 2; ++i) z[i] = a.z.at(first + i - 2, channel);
+#pragma unroll
+    for (int i = 0; i <= kEach; ++i) {
+      const int64_t t = first + i - 1;
+      start[i] = t >= 0 && t < a.z.tokens ? a.start[t] : -1;
+    }
+  }
+  // The first convolution at token i - 1 of the thread's, which is token t of all.
+  __device__ Bits128 convolved(const DepthwiseTaps& taps, int i, int64_t t, int64_t tokens) const {
+    return t >= 0 && t < tokens ? taps.convolved(z[i], z[i + 1], start[i] == t) : Bits128{};
   }
 };
 
@@ -215,17 +255,12 @@ __device__ void fill_step(WeightStep& s, const CcaWeightArgs& a, const Depthwise
   for (int i = 0; i < WeightLoads::kEach; ++i) {
     const int r = first + i;
     const int64_t t = t0 + r;
-    const bool there = t < a.z.tokens, begins = there && a.start[t] == t;
     WeightStep::put(s.dy[r], unit, loads.dy[i]);
-    WeightStep::put(s.u[r + 1], unit,
-                    there ? taps.convolved(loads.z[i], loads.z[i + 1], begins) : Bits128{});
-    if (unit == 0) s.before[r] = begins ? kBiasRow : r;
+    WeightStep::put(s.u[r + 1], unit, loads.convolved(taps, i + 1, t, a.z.tokens));
+    if (unit == 0) s.before[r] = loads.start[i + 1] == t ? kBiasRow : r;
   }
   if (first > 0) return;
-  const bool any = t0 > 0 && t0 <= a.z.tokens;
-  const bool begins = any && a.start[t0 - 1] == t0 - 1;
-  WeightStep::put(s.u[0], unit,
-                  any ? taps.convolved(a.z.at(t0 - 2, channel), loads.z[0], begins) : Bits128{});
+  WeightStep::put(s.u[0], unit, loads.convolved(taps, 0, t0 - 1, a.z.tokens));
   WeightStep::put(s.u[kBiasRow], unit, load_bits(a.bias0 + channel));
 }
 
@@ -278,18 +313,22 @@ __device__ void multiply_step(const WeightStep& s, WeightSums& sums) {
   }
 }
 
+// A thread has four neighbouring inputs of each output.
 __device__ void write_part(const WeightSums& sums, float* part) {
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
   const int warp = static_cast<int>(threadIdx.x) / 32, tap = warp / 4;
+  float* own = part + ((warp % 2 * 64 + 2 * g) * kTaps + tap) * kDim + warp / 2 % 2 * 64 + 4 * t;
 #pragma unroll
   for (int m = 0; m < 4; ++m) {
 #pragma unroll
-    for (int n = 0; n < 8; ++n) {
+    for (int low = 0; low < 2; ++low) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int out = warp % 2 * 64 + 16 * m + 2 * g + i / 2;
-        const int in = warp / 2 % 2 * 64 + 16 * (n / 2) + 2 * (2 * t + i % 2) + n % 2;
-        part[(out * kTaps + tap) * kDim + in] = sums.at[m][n][i];
+      for (int n = 0; n < 8; n += 2) {
+        const auto &even = sums.at[m][n], &odd = sums.at[m][n + 1];
+        gpu::Floats<4> four;
+        four[0] = even[2 * low], four[1] = odd[2 * low];
+        four[2] = even[2 * low + 1], four[3] = odd[2 * low + 1];
+        gpu::store(own + (16 * m + low) * kTaps * kDim + 8 * n, four);
       }
     }
   }

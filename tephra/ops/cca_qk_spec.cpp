@@ -167,6 +167,7 @@ OpSpec cca_qk_spec() {
   spec.cases.push_back(
       qk_case({"documents across tiles", {130, 0, 30}}, form(2, 1, 128, 64, Temperature::exp)));
   spec.cases.push_back(qk_case({"nothing turns", {70}}, form(1, 1, 128, 0, Temperature::none)));
+  spec.cases.push_back(qk_case({"many queries of a key", {3, 40}}, form(5, 1, 128, 64)));
   spec.benches = {bench()};
   return spec;
 }

@@ -164,73 +164,142 @@ __global__ void __launch_bounds__(gpu::kThreads) merge_norm_rows(MergeNormRow<T>
 // Sums over a part's rows of the merged stream's gradient g, and of its products.
 enum MergeSum { kSumG, kSumGx, kSumGStream, kSumNormed, kMergeSums };
 
-// The columns that a thread has of a row of the backward pass.
-template <class T, int kUnits>
-struct MergeGradRow {
-  gpu::Packed<kWide, T> x[kUnits], dnormed[kUnits];
-  MergeWide stream[kUnits], g[kUnits];  // g: the gradient that came to the merged stream
+// Backward, a thread has kGradColumns at a time: 16 bytes of f32, so that neighbours fill whole
+// sectors of every matrix. They are kept in the words they came in: numbers of 16 bits would be
+// taken out of them, and waited for, where they are loaded, not where they are used.
+constexpr int kGradColumns = 4;
 
-  __device__ void fetch(const MergedGradient<T>& d, int64_t width, int64_t r) {
-#pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
-      const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
-      if (c >= width) continue;
-      x[u] = gpu::load_packed<kWide>(d.in.x[r] + c);
-      dnormed[u] = d.dnormed ? gpu::load_packed<kWide>(d.dnormed[r] + c) : gpu::Packed<kWide, T>{};
-      if (d.in.stream) stream[u] = gpu::load<kWide>(d.in.stream[r] + c);
-      g[u] = d.dmerged ? gpu::load<kWide>(d.dmerged[r] + c) : MergeWide{};
-    }
+template <class T>
+struct HeldColumns {
+  struct alignas(kGradColumns * sizeof(T)) Words {
+    uint32_t at[kGradColumns * sizeof(T) / 4];
+  };
+  Words words = {};
+
+  __device__ void load(const T* from) { words = *reinterpret_cast<const Words*>(from); }
+  __device__ float operator[](int i) const {
+    if constexpr (sizeof(T) == 4) return __builtin_bit_cast(float, words.at[i]);
+    const uint32_t word = words.at[i * sizeof(T) / 4];
+    return __builtin_bit_cast(float, i % 2 == 0 ? word << 16 : word & 0xffff0000u);
   }
 };
+
+__device__ void write_columns(float* to, const float (&v)[kGradColumns], bool accumulate) {
+  auto* four = reinterpret_cast<float4*>(to);
+  const float4 before = accumulate ? *four : float4{0, 0, 0, 0};
+  *four = {before.x + v[0], before.y + v[1], before.z + v[2], before.w + v[3]};
+}
+
+__device__ void write_columns(bf16* to, const float (&v)[kGradColumns], bool accumulate) {
+  HeldColumns<bf16> before;
+  if (accumulate) before.load(to);
+  *reinterpret_cast<HeldColumns<bf16>::Words*>(to) = {
+      {gpu::bf16_pair(before[0] + v[0], before[1] + v[1]),
+       gpu::bf16_pair(before[2] + v[2], before[3] + v[3])}};
+}
+
+// The merge's vectors at a thread's columns.
+template <class T>
+struct MergeGradColumns {
+  HeldColumns<T> hidden_scale, hidden_bias, residual_scale, residual_bias, weight;
+
+  __device__ MergeGradColumns(const MergedGradient<T>& d, int64_t c) {
+    hidden_scale.load(d.in.hidden_scale + c);
+    hidden_bias.load(d.in.hidden_bias + c);
+    weight.load(d.weight + c);
+    if (!d.in.stream) return;
+    residual_scale.load(d.in.residual_scale + c);
+    residual_bias.load(d.in.residual_bias + c);
+  }
+};
+
+// A row at a thread's columns; g is the gradient that came to the merged stream.
+template <class T>
+struct MergeGradRow {
+  HeldColumns<T> x, dnormed;
+  HeldColumns<float> stream, g;
+
+  __device__ void load(const MergedGradient<T>& d, int64_t r, int64_t c) {
+    x.load(d.in.x[r] + c);
+    if (d.dnormed) dnormed.load(d.dnormed[r] + c);
+    if (d.in.stream) stream.load(d.in.stream[r] + c);
+    if (d.dmerged) g.load(d.dmerged[r] + c);
+  }
+  __device__ float merged(const MergeGradColumns<T>& v, int i) const {
+    return (x[i] + v.hidden_bias[i]) * v.hidden_scale[i] +
+           (stream[i] + v.residual_bias[i]) * v.residual_scale[i];
+  }
+};
+
+// Over the block, for the row `r` of several in a row: two of them have places of their own, so
+// that nobody writes where another still reads, with one barrier a row.
+__device__ float row_sum(float value, int64_t r) {
+  constexpr int kLanes = 32, kGroups = gpu::kThreads / kLanes;
+  __shared__ float parts[2][kGroups];
+  float(&own)[kGroups] = parts[r % 2];
+  value = gpu::lanes_sum(value, kLanes);
+  if (threadIdx.x % kLanes == 0) own[threadIdx.x / kLanes] = value;
+  __syncthreads();
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kGroups; ++i) sum += own[i];
+  return sum;
+}
 
 // A block has a part of the rows, and reads the next one while it works on one. parts
 // [gridDim.x][kMergeSums][width], or null.
 template <class T, int kUnits>
-__global__ void __launch_bounds__(gpu::kThreads, kUnits == 1 ? 2 : 1)
+__global__ void __launch_bounds__(gpu::kThreads, kUnits <= 2 ? 2 : 1)
     merge_norm_grad_rows(MergeNormGradRow<T> a, int64_t rows, int64_t rows_each, float* parts) {
   const MergedGradient<T>& d = a.d;
-  MergeWide sums[kMergeSums][kUnits];
+  const auto column = [](int u) {
+    return (u * gpu::kThreads + threadIdx.x) * int64_t{kGradColumns};
+  };
+  float sums[kMergeSums][kUnits][kGradColumns] = {};
+  MergeGradRow<T> next[kUnits];
   const int64_t begin = blockIdx.x * rows_each;
   const int64_t end = begin + rows_each < rows ? begin + rows_each : rows;
-  MergeGradRow<T, kUnits> row, next;
-  next.fetch(d, a.width, begin);
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u) {
+    if (column(u) < a.width) next[u].load(d, begin, column(u));
+  }
   for (int64_t r = begin; r < end; ++r) {
-    row = next;
-    if (r + 1 < end) next.fetch(d, a.width, r + 1);
-    const float s = d.rstd[r];
+    MergeGradRow<T> row[kUnits];
     float dot = 0;
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
-      const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
-      if (c >= a.width) continue;
-      const MergeColumns<T> vectors(d.in, d.weight, c);
-#pragma unroll
-      for (int i = 0; i < kWide; ++i) {
-        dot += float(row.dnormed[u][i]) * vectors.weight[i] *
-               vectors.merged(row.x[u], row.stream[u], i);
-      }
+      row[u] = next[u];
+      if (r + 1 < end && column(u) < a.width) next[u].load(d, r + 1, column(u));
     }
-    const float mean = gpu::block_sum(dot) / static_cast<float>(a.width) * s * s;
+    const float s = d.rstd[r];
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
-      const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
-      if (c >= a.width) continue;
-      const MergeColumns<T> vectors(d.in, d.weight, c);
-      MergeWide dx, dstream;
+      if (column(u) >= a.width) continue;
+      const MergeGradColumns<T> v(d, column(u));
 #pragma unroll
-      for (int i = 0; i < kWide; ++i) {
-        const float m = vectors.merged(row.x[u], row.stream[u], i);
-        const float dn = float(row.dnormed[u][i]);
-        const float g = row.g[u][i] + s * (vectors.weight[i] * dn - m * mean);
-        dx[i] = g * vectors.hidden_scale[i];
-        dstream[i] = g * vectors.residual_scale[i];
+      for (int i = 0; i < kGradColumns; ++i) {
+        dot += row[u].dnormed[i] * v.weight[i] * row[u].merged(v, i);
+      }
+    }
+    const float mean = row_sum(dot, r) / static_cast<float>(a.width) * s * s;
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      if (column(u) >= a.width) continue;
+      const MergeGradColumns<T> v(d, column(u));
+      float dx[kGradColumns], dstream[kGradColumns];
+#pragma unroll
+      for (int i = 0; i < kGradColumns; ++i) {
+        const float m = row[u].merged(v, i), dn = row[u].dnormed[i];
+        const float g = row[u].g[i] + s * (v.weight[i] * dn - m * mean);
+        dx[i] = g * v.hidden_scale[i];
+        dstream[i] = g * v.residual_scale[i];
         sums[kSumG][u][i] += g;
-        sums[kSumGx][u][i] += g * (float(row.x[u][i]) + vectors.hidden_bias[i]);
-        sums[kSumGStream][u][i] += g * (row.stream[u][i] + vectors.residual_bias[i]);
+        sums[kSumGx][u][i] += g * (row[u].x[i] + v.hidden_bias[i]);
+        sums[kSumGStream][u][i] += g * (row[u].stream[i] + v.residual_bias[i]);
         sums[kSumNormed][u][i] += dn * m * s;
       }
-      if (a.dx) gpu::write(a.dx[r] + c, dx, a.accumulate_dx);
-      if (a.dstream) gpu::write(a.dstream[r] + c, dstream, a.accumulate_dstream);
+      if (a.dx) write_columns(a.dx[r] + column(u), dx, a.accumulate_dx);
+      if (a.dstream) write_columns(a.dstream[r] + column(u), dstream, a.accumulate_dstream);
     }
   }
   if (!parts) return;
@@ -238,8 +307,8 @@ __global__ void __launch_bounds__(gpu::kThreads, kUnits == 1 ? 2 : 1)
   for (int k = 0; k < kMergeSums; ++k) {
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
-      const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
-      if (c < a.width) gpu::store(parts + (blockIdx.x * kMergeSums + k) * a.width + c, sums[k][u]);
+      if (column(u) >= a.width) continue;
+      write_columns(parts + (blockIdx.x * kMergeSums + k) * a.width + column(u), sums[k][u], false);
     }
   }
 }
@@ -288,13 +357,17 @@ __global__ void sum_merge_vectors(const float* parts, int64_t count, int64_t wid
              target.accumulate);
 }
 
-// Calls f.operator()<kUnits>() with enough of them; false when no number is.
-template <class F>
+// Calls f.operator()<kUnits>() with enough units of so many columns a thread for rows of up to
+// 8,192; false when they are longer.
+template <int kEach, class F>
 bool visit_units(int64_t width, const F& f) {
-  const int64_t units = gpu::blocks_for(width, int64_t{gpu::kThreads} * kWide);
-  if (units == 1) return f.template operator()<1>(), true;
-  if (units == 2) return f.template operator()<2>(), true;
-  if (units <= 4) return f.template operator()<4>(), true;
+  constexpr int64_t kUnit = int64_t{gpu::kThreads} * kEach, kMost = 8192;
+  if (width <= kUnit) return f.template operator()<1>(), true;
+  if (width <= 2 * kUnit) return f.template operator()<2>(), true;
+  if (width <= 4 * kUnit) return f.template operator()<4>(), true;
+  if constexpr (4 * kUnit < kMost) {
+    if (width <= kMost) return f.template operator()<kMost / kUnit>(), true;
+  }
   return false;
 }
 
@@ -333,7 +406,7 @@ bool merge_norm_grad_fused(gpu::Stream& stream, const MergeNormGrad& k,
   }
   const gpu::RowParts cut(k.x.rows());
   Tensor parts;
-  const bool launched = visit_units(f.width, [&]<int kUnits>() {
+  const bool launched = visit_units<kGradColumns>(f.width, [&]<int kUnits>() {
     if (k.wants_vectors()) {
       parts =
           Tensor({cut.count, kMergeSums * f.width}, DType::f32, k.x.device(), Purpose::workspace);
@@ -391,7 +464,7 @@ void MergeNorm::on_gpu(gpu::Stream& gpu_stream) const {
                             rstd.data<float>()};
     const bool wide =
         is_wide_merge(f.in, f.weight, f.width) && gpu::are_wide(f.width, f.merged, f.normed);
-    const bool launched = wide && visit_units(f.width, [&]<int kUnits>() {
+    const bool launched = wide && visit_units<kWide>(f.width, [&]<int kUnits>() {
                             gpu_stream.launch(merge_norm_rows<T, kUnits>,
                                               {.blocks = x.rows(), .threads = gpu::kThreads}, f);
                           });

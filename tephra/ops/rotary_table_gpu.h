@@ -8,7 +8,7 @@
 
 namespace tephra::gpu {
 
-inline constexpr int64_t kRotaryRows = 32;
+inline constexpr int64_t kRotaryRows = 8;
 
 // A row of cosines, then sines, for each frequency; a thread has one frequency of some rows.
 struct RotaryRows {

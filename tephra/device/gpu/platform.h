@@ -227,6 +227,25 @@ __device__ inline uint32_t fma_pairs(uint32_t a, uint32_t b, uint32_t c) {
 #endif
 }
 
+// Sixteen rows of sixteen numbers of bf16 from shared memory, as multiply_16x8x16 takes them for
+// `a`. Lane l of 32 neighbours says where row l % 16 lies: its first eight, from lane 16 on its
+// last.
+__device__ inline void load_16x16(uint32_t (&a)[4], const Bits128* eight) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(eight)))
+               : "memory");
+#else
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const auto place = reinterpret_cast<unsigned long long>(eight);
+  for (int i = 0; i < 4; ++i) {
+    const auto from = shuffle_from(place, i % 2 * 8 + i / 2 * 16 + lane / 4);
+    a[i] = reinterpret_cast<const Bits128*>(from)->at[lane % 4];
+  }
+#endif
+}
+
 // c += a b over sixteen terms: a is 16 x 16, b 16 x 8, both bf16, held by 32 neighbouring threads.
 // With g = lane / 4 and t = lane % 4 a thread has terms 2t, 2t + 1 (a[0], a[1], b[0]) and 2t + 8,
 // 2t + 9 (a[2], a[3], b[1]) of rows g (a[0], a[2]) and g + 8 (a[1], a[3]) of a and of column g of
