@@ -55,9 +55,10 @@ void expect_same_bits(Model& model, const std::string& what) {
   }
 }
 
-// Several depths of the products; few experts have more tokens each than stay in registers.
+// Several depths of the products; few experts have more tokens each than stay in registers or fit a
+// tile, of many some have none.
 std::vector<zaya1::Config> form_configs() {
-  zaya1::Config small = step_config(4), large = step_config();
+  zaya1::Config small = step_config(4), large = step_config(), many = step_config();
   small.hidden = 512;
   small.expert_hidden = 256;
   large.hidden = 2048;
@@ -65,7 +66,9 @@ std::vector<zaya1::Config> form_configs() {
   large.num_experts = 2;
   large.num_layers = 1;
   large.layers.resize(1);
-  return {small, large};
+  many.hidden = 512;
+  many.num_experts = 24;
+  return {small, large, many};
 }
 
 TEST_F(DecodeFormsGpu, GiveTheSameBitsInBf16) {

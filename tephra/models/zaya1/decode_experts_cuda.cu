@@ -284,21 +284,19 @@ struct StreamRoom {
 template <class F>
 void visit_held_tokens(int rows, F&& f) {
   if (rows <= 8) return f.template operator()<8>();
-  f.template operator()<16>();
+  if (rows <= 64) return f.template operator()<16>();
+  f.template operator()<32>();
 }
 
-// None beyond kMostRows: experts then have more tokens than stay in registers, and reading those
-// again for every place costs more than the stream gains.
-int stream_blocks(const gpu::Stream& stream, int rows) {
-  constexpr int kMostRows = 64;
-  return rows > kMostRows || gpu::using_portable_gemm() ? 0 : hopper::processors(stream);
+int stream_blocks(const gpu::Stream& stream) {
+  return gpu::using_portable_gemm() ? 0 : hopper::processors(stream);
 }
 
 }  // namespace
 
 bool stream_expert_up(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                       const DecodeLayer& l, const int32_t* chosen) {
-  const int blocks = stream_blocks(stream, rows);
+  const int blocks = stream_blocks(stream);
   if (blocks == 0) return false;
   const bool few = rows <= kDecodeNormedRows;
   const DecodeInput input = few ? DecodeInput{nullptr, w.stream, l.mlp_norm, p.sizes.eps}
@@ -327,7 +325,7 @@ bool stream_expert_up(gpu::Stream& stream, const DecodePlan& p, const DecodeWork
 
 bool stream_expert_down(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                         const DecodeLayer& l, const int32_t* chosen) {
-  const int blocks = stream_blocks(stream, rows);
+  const int blocks = stream_blocks(stream);
   if (blocks == 0) return false;
   const DecodeMerged merged{l.after_mlp, w.stream, p.sizes.hidden};
   visit_stored(l.down, [&]<class Stored>() {

@@ -90,5 +90,10 @@ bool stream_expert_up(gpu::Stream& stream, const DecodePlan& plan, const DecodeW
                       const DecodeLayer& layer, const int32_t* chosen);
 bool stream_expert_down(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work,
                         int rows, const DecodeLayer& layer, const int32_t* chosen);
+// The same for many rows, as tiles (decode_experts_tiles_cuda.cu).
+bool tile_expert_up(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows,
+                    const DecodeLayer& layer, const int32_t* chosen);
+bool tile_expert_down(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows,
+                      const DecodeLayer& layer, const int32_t* chosen);
 
 }  // namespace tephra::zaya1

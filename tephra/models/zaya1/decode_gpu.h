@@ -22,9 +22,10 @@ struct DecodeMerged {
     int width;
 
     __device__ float before(int64_t row) const { return stream[row * width]; }
+    // Which product is fused with the sum is said: compilers choose, kernel by kernel.
     __device__ void write(int64_t row, float before, bf16 x) const {
       stream[row * width] =
-          (float(x) + hidden_bias) * hidden_scale + (before + residual_bias) * residual_scale;
+          fmaf(float(x) + hidden_bias, hidden_scale, (before + residual_bias) * residual_scale);
     }
   };
   __device__ Column column(int c) const {
@@ -47,6 +48,13 @@ class DecodeNormer {
 
   // By a whole block of kThreads.
   __device__ void norm(const float* stream, int count, float eps, bf16* out, int out_stride) const {
+    norm(stream, count, eps, [&](int row, const gpu::Floats<gpu::kWide>& values) {
+      gpu::store(out + row * out_stride + column(), values);
+    });
+  }
+  // write(row, values) for a thread's columns of each row.
+  template <class Write>
+  __device__ void norm(const float* stream, int count, float eps, const Write& write) const {
     constexpr int W = gpu::kWide, kAtOnce = 4, kWaves = gpu::kThreads / 32;
     __shared__ float parts[kAtOnce][kWaves];
     for (int begin = 0; begin < count; begin += kAtOnce) {
@@ -73,18 +81,25 @@ class DecodeNormer {
         float sum = parts[i][0];
         for (int w = 1; w < kWaves; ++w) sum += parts[i][w];
         const float s = 1.0f / sqrtf(sum / static_cast<float>(width_) + eps);
-        gpu::store(out + (begin + i) * out_stride + column(),
-                   gpu::Floats<W>::of([&](int k) { return m[i][k] * s * weight_[k]; }));
+        write(begin + i, gpu::Floats<W>::of([&](int k) { return m[i][k] * s * weight_[k]; }));
       }
     }
   }
 
- private:
+  // The first of a thread's.
   __device__ static int column() { return static_cast<int>(threadIdx.x) * gpu::kWide; }
 
+ private:
   int width_;
   gpu::Floats<gpu::kWide> weight_;
 };
+
+// Where a column lies in rows that products of warpgroups multiply. The instruction that all other
+// products use adds up sixteen products at once: of 32 columns those whose place in an eight is 0
+// to 3, then the rest. In this order they adjoin.
+__host__ __device__ constexpr int64_t decode_ordered(int64_t column) {
+  return column / 32 * 32 + column % 8 / 2 * 8 + column % 32 / 8 * 2 + column % 2;
+}
 
 // Where a product's inputs come from: rows in memory or, for few rows, the stream that it norms.
 struct DecodeInput {

@@ -135,6 +135,10 @@ __global__ void __launch_bounds__(gpu::kThreads, 2) decode_attention(DecodeAtten
     });
   });
   if (keys.parts == 1) return;
+  if (blocks == 1) {  // no other block's
+    decode_combine<kGroup>(parts, keys.parts, out);
+    return;
+  }
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) shared.last = atomicAdd(a.work.arrived + place, 1) == blocks - 1;

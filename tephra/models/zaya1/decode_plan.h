@@ -22,6 +22,7 @@ inline constexpr int kDecodeParts = 64;     // pieces of a sequence's keys, at m
 inline constexpr int kDecodeNormedRows =
     8;                                     // up to here products normalise their inputs themselves
 inline constexpr int kDecodeExperts = 31;  // at most
+inline constexpr int kDecodeOrderedRows = 128;  // from here on rows are kept in that order, too
 
 // A matrix as it is stored, or several that adjoin: bf16, or quantised.
 struct DecodeMatrix {
@@ -82,6 +83,7 @@ struct DecodeWork {
   float* best_logit;                 // [rows, pieces]
   int32_t* best_token;               // [rows, pieces]
   DecodeStep::Likeliest* likeliest;  // [rows]
+  bf16* ordered;  // `normed` in the order of decode_ordered, from kDecodeOrderedRows on
 };
 inline constexpr int kDecodeBestPieces = 64;
 

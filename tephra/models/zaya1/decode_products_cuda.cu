@@ -103,74 +103,95 @@ void stream_product(gpu::Stream& stream, const DecodePlan& p, const DecodeMatrix
 
 constexpr int kWideThreads = gpu::kSkinnyThreads + 32;  // a wave asks for what the others multiply
 
-template <int kTokens>
+template <int kTokens, int kRows>
 struct WideShared {
-  static constexpr int kStages = 192 * 1024 / sizeof(hopper::WideChunk<kTokens>);
-  hopper::WideChunk<kTokens> chunks[kStages];
+  using Chunk = hopper::WideChunk<kTokens, kRows>;
+  static constexpr int kStages = 192 * 1024 / sizeof(Chunk);
+  Chunk chunks[kStages];
   uint64_t full[kStages], empty[kStages];
 };
 
-template <class T>
-__device__ T& aligned_shared(gpu::Bits128* room) {
-  auto* bytes = reinterpret_cast<std::byte*>(room);
-  return *reinterpret_cast<T*>(bytes + (1024 - hopper::shared_address(bytes) % 1024) % 1024);
+// What the two roles of a block share: its tiles are kRows of the matrix and kTokens of `groups`
+// times as many tokens.
+struct WideTiles {
+  int count, groups;
+
+  __device__ int row(int tile) const { return tile / groups; }
+  __device__ int group(int tile) const { return tile % groups; }
+};
+
+// Asks for the chunks of a block's tiles, by one thread: rows of the matrix before the kernel ahead
+// is waited for, tokens after it.
+template <int kTokens, int kRows, int kChunks>
+__device__ void ask_wide(const CUtensorMap* tokens, const CUtensorMap* matrix,
+                         const WideTiles& tiles, WideShared<kTokens, kRows>& shared) {
+  using Shared = WideShared<kTokens, kRows>;
+  using Chunk = typename Shared::Chunk;
+  const int step = static_cast<int>(gridDim.x), first = static_cast<int>(blockIdx.x);
+  const int count = first < tiles.count ? ((tiles.count - 1 - first) / step + 1) * kChunks : 0;
+  const auto ask_rows = [&](int i, int stage) {
+    hopper::expect_bytes(&shared.full[stage], sizeof(Chunk::rows) + sizeof(Chunk::tokens));
+    hopper::copy_tile(shared.chunks[stage].rows, matrix, &shared.full[stage],
+                      i % kChunks * hopper::kWideColumns,
+                      tiles.row(first + i / kChunks * step) * kRows, 0);
+  };
+  const auto ask_tokens = [&](int i, int stage) {
+    hopper::copy_tile(shared.chunks[stage].tokens, tokens, &shared.full[stage],
+                      i % kChunks * hopper::kWideColumns,
+                      tiles.group(first + i / kChunks * step) * kTokens, 0);
+  };
+  const int ahead = count < Shared::kStages ? count : Shared::kStages;
+  for (int i = 0; i < ahead; ++i) ask_rows(i, i);
+  gpu::wait_for_kernel_ahead();
+  gpu::let_next_kernel_start();
+  for (int i = 0; i < ahead; ++i) ask_tokens(i, i);
+  hopper::Ring<Shared::kStages> at;
+  for (int i = ahead; i < count; ++i, at.advance()) {
+    hopper::wait_barrier(&shared.empty[at.stage], at.phase);
+    ask_rows(i, at.stage);
+    ask_tokens(i, at.stage);
+  }
 }
-template <class T>
-constexpr int64_t kAlignedBytes = sizeof(T) + 1024;
 
 // A block goes from tile to tile; one thread asks for chunks of both operands.
-template <int kTokens, int kSteps, class Result>
+template <int kTokens, int kRows, int kSteps, class Result>
 __global__ void __launch_bounds__(kWideThreads, 1)
     decode_wide_product(const __grid_constant__ CUtensorMap tokens,
-                        const __grid_constant__ CUtensorMap matrix, int tiles, Result result) {
+                        const __grid_constant__ CUtensorMap matrix, WideTiles tiles,
+                        Result result) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
-  using Chunk = hopper::WideChunk<kTokens>;
+  using Shared = WideShared<kTokens, kRows>;
+  using Sums = hopper::WideSums<kTokens, kRows>;
   constexpr int kChunks = kSteps * gpu::kSkinnyColumns / hopper::kWideColumns;
   constexpr int kRange = kChunks / hopper::kWideSplits;
-  constexpr int kStages = WideShared<kTokens>::kStages;
   static_assert(kRange >= 1);
   extern __shared__ gpu::Bits128 decode_shared[];
-  auto& shared = aligned_shared<WideShared<kTokens>>(decode_shared);
+  auto& shared = hopper::aligned_shared<Shared>(decode_shared);
   if (threadIdx.x == 0) {
-    for (int i = 0; i < kStages; ++i) {
+    for (int i = 0; i < Shared::kStages; ++i) {
       hopper::init_barrier(&shared.full[i], 1);
       hopper::init_barrier(&shared.empty[i], gpu::kSkinnyWaves);
     }
     hopper::publish_barriers();
   }
   __syncthreads();
-  const int step = static_cast<int>(gridDim.x), first = static_cast<int>(blockIdx.x);
   if (threadIdx.x >= gpu::kSkinnyThreads) {
     if (threadIdx.x > gpu::kSkinnyThreads) return;
-    const int count = first < tiles ? ((tiles - 1 - first) / step + 1) * kChunks : 0;
-    const auto ask_rows = [&](int i, int stage) {
-      hopper::expect_bytes(&shared.full[stage], sizeof(Chunk::rows) + sizeof(Chunk::tokens));
-      hopper::copy_tile(shared.chunks[stage].rows, &matrix, &shared.full[stage],
-                        i % kChunks * hopper::kWideColumns,
-                        (first + i / kChunks * step) * hopper::kWideRows, 0);
-    };
-    const auto ask_tokens = [&](int i, int stage) {
-      hopper::copy_tile(shared.chunks[stage].tokens, &tokens, &shared.full[stage],
-                        i % kChunks * hopper::kWideColumns, 0, 0);
-    };
-    const int ahead = count < kStages ? count : kStages;
-    for (int i = 0; i < ahead; ++i) ask_rows(i, i);
-    gpu::wait_for_kernel_ahead();
-    gpu::let_next_kernel_start();
-    for (int i = 0; i < ahead; ++i) ask_tokens(i, i);
-    hopper::Ring<kStages> at;
-    for (int i = ahead; i < count; ++i, at.advance()) {
-      hopper::wait_barrier(&shared.empty[at.stage], at.phase);
-      ask_rows(i, at.stage);
-      ask_tokens(i, at.stage);
-    }
+    ask_wide<kTokens, kRows, kChunks>(&tokens, &matrix, tiles, shared);
     return;
   }
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
-  hopper::Ring<kStages> at;
-  for (int tile = first; tile < tiles; tile += step) {
-    hopper::WideSums<kTokens> sums;
+  hopper::Ring<Shared::kStages> at;
+  for (int tile = static_cast<int>(blockIdx.x); tile < tiles.count;
+       tile += static_cast<int>(gridDim.x)) {
+    const int first_token = tiles.group(tile) * kTokens;
+    const int64_t first_row = int64_t{tiles.row(tile)} * kRows;
+    Sums sums;
+    float before[Sums::kEach];
+    sums.each([&](int token, int row, float, int i) {
+      before[i] = result.column(first_row + row).before(first_token + token);
+    });
     for (int range = 0; range < hopper::kWideSplits; ++range) {
 #pragma unroll 1
       for (int i = 0; i < kRange; ++i, at.advance()) {
@@ -181,27 +202,11 @@ __global__ void __launch_bounds__(kWideThreads, 1)
       }
       sums.end_range(range == 0);
     }
-    sums.each([&](int token, int row, float sum) {
-      const auto column = result.column(int64_t{tile} * hopper::kWideRows + row);
-      column.write(token, column.before(token), sum);
+    sums.each([&](int token, int row, float sum, int i) {
+      result.column(first_row + row).write(first_token + token, before[i], sum);
     });
   }
 #endif
-}
-
-// Calls f.operator()<kTokens, kSteps>() and says true where tiles are for this product.
-template <class F>
-bool visit_wide(const DecodeMatrix& matrix, int64_t out, int in, int rows, F&& f) {
-  if (matrix.packed || rows < 32 || out % hopper::kWideRows != 0 || in < 512) return false;
-  visit_depth(in, [&]<int kSteps>() {
-    if constexpr (kSteps >= 2) {
-      if (rows == 32) return f.template operator()<32, kSteps>();
-      if (rows == 64) return f.template operator()<64, kSteps>();
-      TEPHRA_ASSERT(rows == 128, "rows of a step are a power of two");
-      f.template operator()<128, kSteps>();
-    }
-  });
-  return true;
 }
 
 CUtensorMap wide_map(const void* data, int64_t rows, int columns, int box_rows) {
@@ -213,22 +218,28 @@ bool has_hopper(const gpu::Stream& stream) {
   return !gpu::using_portable_gemm() && hopper::processors(stream) > 0;
 }
 
-template <class Result>
+// kRows of the matrix and kTokens of the tokens make a tile; false where the shapes are others.
+template <int kTokens, int kRows, class Result>
 bool wide_product(gpu::Stream& stream, const DecodeMatrix& matrix, int64_t out, int in,
                   const bf16* tokens, int rows, const Result& result) {
-  return visit_wide(matrix, out, in, rows, [&]<int kTokens, int kSteps>() {
-    constexpr int64_t kBytes = kAlignedBytes<WideShared<kTokens>>;
-    const int64_t tiles = out / hopper::kWideRows;
-    const auto kernel = decode_wide_product<kTokens, kSteps, Result>;
-    stream.allow_shared(kernel, kBytes);
-    stream.launch_early(kernel,
-                        {.blocks = std::min<int64_t>(tiles, hopper::processors(stream)),
-                         .threads = kWideThreads,
-                         .shared_bytes = kBytes},
-                        wide_map(tokens, rows, in, rows),
-                        wide_map(matrix.data, out, in, hopper::kWideRows), static_cast<int>(tiles),
-                        result);
+  if (matrix.packed || rows % kTokens != 0 || out % kRows != 0 || in < 512) return false;
+  visit_depth(in, [&]<int kSteps>() {
+    if constexpr (kSteps >= 2) {
+      constexpr int64_t kBytes = hopper::kAlignedBytes<WideShared<kTokens, kRows>>;
+      const int groups = rows / kTokens;
+      const int64_t tiles = out / kRows * groups;
+      const auto kernel = decode_wide_product<kTokens, kRows, kSteps, Result>;
+      stream.allow_shared(kernel, kBytes);
+      stream.launch_early(kernel,
+                          {.blocks = std::min<int64_t>(tiles, hopper::processors(stream)),
+                           .threads = kWideThreads,
+                           .shared_bytes = kBytes},
+                          wide_map(tokens, rows, in, kTokens),
+                          wide_map(matrix.data, out, in, kRows),
+                          WideTiles{static_cast<int>(tiles), groups}, result);
+    }
   });
+  return true;
 }
 
 }  // namespace
@@ -236,11 +247,35 @@ bool wide_product(gpu::Stream& stream, const DecodeMatrix& matrix, int64_t out, 
 bool stream_head(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {
   if (!has_hopper(stream)) return false;
   const DecodeStoreLogits logits{w.logits, p.sizes.vocabulary};
-  if (rows <= gpu::kSkinnyTokens) {
-    stream_product(stream, p, p.head, p.sizes.vocabulary, p.sizes.hidden, w.normed, rows, logits);
-    return true;
-  }
-  return wide_product(stream, p.head, p.sizes.vocabulary, p.sizes.hidden, w.normed, rows, logits);
+  const auto wide = [&]<int kTokens>() {
+    return wide_product<kTokens, 128>(stream, p.head, p.sizes.vocabulary, p.sizes.hidden, w.normed,
+                                      rows, logits);
+  };
+  if (rows == 128) return wide.template operator()<128>();
+  if (rows == 64) return wide.template operator()<64>();
+  if (rows == 32) return wide.template operator()<32>();
+  stream_product(stream, p, p.head, p.sizes.vocabulary, p.sizes.hidden, w.normed, rows, logits);
+  return true;
+}
+
+// Fewer rows are too few tiles to be worth it.
+constexpr int kTiledRows = 128;
+constexpr int kTokensOfTile = 32, kRowsOfTile = 64;
+
+bool tile_project(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
+                  const DecodeLayer& l) {
+  const int out = p.sizes.channels() + p.sizes.values();
+  return has_hopper(stream) && rows == kTiledRows &&
+         wide_product<kTokensOfTile, kRowsOfTile>(stream, l.qkv, out, p.sizes.hidden, w.normed,
+                                                  rows, DecodeStore{w.latents, out});
+}
+
+bool tile_return(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
+                 const DecodeLayer& l) {
+  const DecodeMerged merged{l.after_attention, w.stream, p.sizes.hidden};
+  return has_hopper(stream) && rows == kTiledRows &&
+         wide_product<kTokensOfTile, kRowsOfTile>(stream, l.out, p.sizes.hidden, p.sizes.queries(),
+                                                  w.attended, rows, DecodeMergeProduct{merged});
 }
 
 }  // namespace tephra::zaya1

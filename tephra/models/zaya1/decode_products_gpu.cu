@@ -38,12 +38,22 @@ __global__ void decode_enter_rows(DecodeWork w, const void* embedding, const bf1
 }
 
 __global__ void decode_norm_rows(const float* stream, const bf16* weight, int width, float eps,
-                                 bf16* normed) {
+                                 bf16* normed, bf16* ordered) {
   gpu::let_next_kernel_start();
   const DecodeNormer normer(weight, width);
   gpu::wait_for_kernel_ahead();
   const int64_t r = blockIdx.x;
-  normer.norm(stream + r * width, 1, eps, normed + r * width, width);
+  normer.norm(stream + r * width, 1, eps, [&](int, const gpu::Floats<gpu::kWide>& values) {
+    const int first = DecodeNormer::column();
+    gpu::store(normed + r * width + first, values);
+    if (!ordered) return;
+#pragma unroll
+    for (int i = 0; i < gpu::kWide; i += 2) {
+      const uint32_t low = bf16(values[i]).bits, high = bf16(values[i + 1]).bits;
+      *reinterpret_cast<uint32_t*>(ordered + r * width + decode_ordered(first + i)) =
+          low | high << 16;
+    }
+  });
 }
 
 // Depth averaging: what was there is the layer before's.
@@ -295,11 +305,15 @@ void decode_enter(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w,
 void decode_norm(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                  const bf16* weight) {
   stream.launch_early(decode_norm_rows, {.blocks = rows, .threads = gpu::kThreads}, w.stream,
-                      weight, p.sizes.hidden, p.sizes.eps, w.normed);
+                      weight, p.sizes.hidden, p.sizes.eps, w.normed,
+                      rows >= kDecodeOrderedRows ? w.ordered : nullptr);
 }
 
 void decode_project(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                     const DecodeLayer& l) {
+  if constexpr (gpu::kHasCudaLibraries) {
+    if (tile_project(stream, p, w, rows, l)) return;
+  }
   const int out = p.sizes.channels() + p.sizes.values();
   multiply_by_rows(stream, l.qkv, out, p.sizes.hidden, normed_input(p, w, rows, l.input_norm), rows,
                    DecodeStore{w.latents, out});
@@ -307,6 +321,9 @@ void decode_project(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& 
 
 void decode_return(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                    const DecodeLayer& l) {
+  if constexpr (gpu::kHasCudaLibraries) {
+    if (tile_return(stream, p, w, rows, l)) return;
+  }
   multiply_by_rows(stream, l.out, p.sizes.hidden, p.sizes.queries(),
                    {w.attended, nullptr, nullptr, 0}, rows,
                    DecodeMergeProduct{DecodeMerged{l.after_attention, w.stream, p.sizes.hidden}});
@@ -322,7 +339,7 @@ void decode_narrow(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w
 void decode_head(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {
   const auto multiply = [&] {
     if constexpr (gpu::kHasCudaLibraries) {
-      if (stream_head(stream, p, w, rows)) return;
+      if (tile_head(stream, p, w, rows) || stream_head(stream, p, w, rows)) return;
     }
     const int64_t vocabulary = p.sizes.vocabulary;
     const DecodeInput input{w.normed, nullptr, nullptr, 0};

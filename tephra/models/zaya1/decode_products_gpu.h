@@ -53,5 +53,12 @@ struct DecodeMergeProduct {
 // The head's product for Hopper; false when device, shape or format is not for it
 // (decode_products_cuda.cu). It has the same bits.
 bool stream_head(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows);
+// Its form for 128 rows (decode_head_cuda.cu).
+bool tile_head(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows);
+// Likewise the projections and the way back.
+bool tile_project(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows,
+                  const DecodeLayer& layer);
+bool tile_return(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows,
+                 const DecodeLayer& layer);
 
 }  // namespace tephra::zaya1

@@ -44,7 +44,8 @@ class GraphDecodeStep : public DecodeStep {
              .logits = logits_.data<float>(),
              .best_logit = take<float>(kDecodeBestPieces),
              .best_token = take<int32_t>(kDecodeBestPieces),
-             .likeliest = static_cast<Likeliest*>(likeliest_.raw())};
+             .likeliest = static_cast<Likeliest*>(likeliest_.raw()),
+             .ordered = take<bf16>(s.hidden)};
   }
 
   int64_t most_rows() const override { return kDecodeRows; }
