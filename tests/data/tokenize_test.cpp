@@ -89,19 +89,23 @@ TEST(Tokenize, TakesFoldersByName) {
   EXPECT_EQ(corpus.documents(), (Texts{"a", "b", "c"}));
 }
 
+std::string response(const std::string& body) {
+  return "WARC/1.0\r\nWARC-Type: response\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + body + "\r\n\r\n";
+}
+
+std::string page(const std::string& text) {
+  return response("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>" + text);
+}
+
+std::string missing_page() { return response("HTTP/1.1 404 No\r\n\r\n"); }
+
 TEST(Tokenize, CountsWhatReadersLeaveOut) {
   const Corpus corpus;
-  const auto record = [](const std::string& type, const std::string& body) {
-    return "WARC/1.0\r\nWARC-Type: " + type + "\r\nContent-Length: " + std::to_string(body.size()) +
-           "\r\n\r\n" + body + "\r\n\r\n";
-  };
-  const std::string page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>one";
-  for (const char* name : {"a.warc", "b.warc"}) {
-    corpus.put(name, record("response", page) + record("response", "HTTP/1.1 404 No\r\n\r\n"));
-  }
+  for (const char* name : {"a.warc", "b.warc"}) corpus.put(name, page("one") + missing_page());
   const TokenizeReport report = corpus.tokenize({"a.warc", "b.warc"});
   EXPECT_EQ(report.documents, 2);
-  EXPECT_EQ(report.left_out, (std::map<std::string, int64_t>{{"status", 2}}));
+  EXPECT_EQ(report.left_out, (LeftOut{{"status", 2}}));
 }
 
 TEST(Tokenize, SaysWhereABadDocumentIs) {
@@ -149,24 +153,27 @@ TEST(Tokenize, WritesTheSameBytesOnAnyNumberOfThreads) {
 // Journals after every few documents; the work is stopped by a document that is not there yet.
 TEST(Tokenize, GoesOnInsideAFileWithTheSameBytes) {
   const Corpus corpus;
-  std::string first, second;
+  std::string first, second, crawl;
   for (int i = 0; i < 300; ++i) {
     (i % 2 ? first : second) += "{\"text\": \"document " + std::to_string(i * 7919) + "\"}\n\n";
+    if (i % 10 == 0) crawl += page("page " + std::to_string(i)) + missing_page();
   }
+  for (const char* name : {"0.warc", "bb.warc"}) corpus.put(name, crawl);
   corpus.put("a.jsonl.gz", gzipped(first));
   corpus.put("b.jsonl", second);
   corpus.put("c.txt", "one\n\ntwo\n\nthree\n");
   TokenizeOptions options{.split = TextSplit::paragraph};
   options.window_bytes = 2000;
   options.journal_bytes = 500;
-  const std::vector<std::string> inputs = {"a.jsonl.gz", "b.jsonl", "c.txt"};
+  const std::vector<std::string> inputs = {"0.warc", "a.jsonl.gz", "b.jsonl", "bb.warc", "c.txt"};
   const TokenizeReport whole = corpus.tokenize(inputs, options, "whole");
+  EXPECT_EQ(whole.left_out, (LeftOut{{"status", 60}}));
   const auto bytes = [&](const std::string& out) {
     return read_file(corpus.scratch / (out + ".bin")) + read_file(corpus.scratch / (out + ".idx")) +
            read_file(corpus.scratch / (out + ".made.json"));
   };
-  const std::vector<Path> files = text_files(std::vector<std::string>{
-      corpus.path("a.jsonl.gz"), corpus.path("b.jsonl"), corpus.path("c.txt")});
+  std::vector<Path> files;
+  for (const std::string& input : inputs) files.emplace_back(corpus.path(input));
   const int64_t vocab = test_tokenizer()->vocab_size();
   int64_t went_on = 0;
   for (int stop = 1; stop < 10; ++stop) {
@@ -192,6 +199,7 @@ TEST(Tokenize, GoesOnInsideAFileWithTheSameBytes) {
     const TokenizeReport rest = corpus.tokenize(inputs, options, out);
     EXPECT_EQ(rest.tokens, whole.tokens) << stop;
     EXPECT_EQ(rest.empty, whole.empty) << stop;
+    EXPECT_EQ(rest.left_out, whole.left_out) << stop;
     EXPECT_TRUE(bytes(out) == bytes("whole")) << stop;
   }
   EXPECT_GT(went_on, 600);
