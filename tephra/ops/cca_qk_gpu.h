@@ -209,15 +209,17 @@ __device__ uint32_t token_bits(int64_t first, int64_t tokens, Says says) {
   const int64_t t = first + threadIdx.x % 32;
   return gpu::ballot(t < tokens && says(t));
 }
-// Row i of the tile becomes `from` at token t0 + i, all but the last row or two; on its way when
-// this returns.
+// The first `count` rows of the tile become `from` from token t0 on; on their way when this
+// returns.
 __device__ inline void begin_rows(TileMemory& m, const HeadRows& from, int head, int64_t t0,
                                   int count) {
-  for (int i = threadIdx.x; i < count * kRowUnits; i += kTileThreads) {
-    const int r = i / kRowUnits, unit = i % kRowUnits;
+  const int unit = own_unit(), channel = head * kDim + unit * 8;
+#pragma unroll 4
+  for (int r = static_cast<int>(threadIdx.x) / kRowUnits; r < count;
+       r += kTileThreads / kRowUnits) {
     const int64_t t = t0 + r;
     if (t >= 0 && t < from.tokens) {
-      gpu::copy_to_shared(&m.row(r, unit), from.rows[t] + head * kDim + unit * 8);
+      gpu::copy_to_shared(&m.row(r, unit), from.rows[t] + channel);
     } else {
       m.row(r, unit) = Bits128{};
     }
