@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of 32 to 128 tokens with 64 or 128 rows of a matrix on Hopper, both from shared memory
+// Products of 32 or 64 tokens with 64 or 128 rows of a matrix on Hopper, both from shared memory
 // where the copy engine put them, so that neither is read more often than it must. The sum of a
 // token and a row is formed in the order of skinny.h, so it has the same bits.
 #pragma once
