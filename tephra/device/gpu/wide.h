@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of 32 to 128 tokens with 64 or 128 rows of a matrix on Hopper, both from shared memory
+// Products of 32 or 64 tokens with 64 or 128 rows of a matrix on Hopper, both from shared memory
 // where the copy engine put them, so that neither is read more often than it must. The sum of a
 // token and a row is formed in the order of skinny.h, so it has the same bits.
 #pragma once
@@ -35,6 +35,30 @@ __device__ inline Bits128 read_wide(const std::byte* from, int row, int half) {
   const int unit = half * 4 + static_cast<int>(threadIdx.x) % 4;
   return *reinterpret_cast<const Bits128*>(from + row * 128 + (unit ^ row % 8) * 16);
 }
+
+// A thread's columns of two rows, as products of warpgroups want them in registers: sixteen columns
+// a step, those that multiply_skinny takes at once.
+struct WideSteps {
+  static constexpr int kCount = kWideColumns / 16;
+  uint32_t at[kCount][4];
+
+  // Rows of this number from `low` and from `high`.
+  __device__ WideSteps(const std::byte* low, const std::byte* high, int row) {
+#pragma unroll
+    for (int h = 0; h < kCount / 2; ++h) {
+      const Bits128 of_low = read_wide(low, row, h), of_high = read_wide(high, row, h);
+#pragma unroll
+      for (int s = 0; s < 2; ++s) {
+        at[2 * h + s][0] = of_low.at[2 * s];
+        at[2 * h + s][1] = of_high.at[2 * s];
+        at[2 * h + s][2] = of_low.at[2 * s + 1];
+        at[2 * h + s][3] = of_high.at[2 * s + 1];
+      }
+    }
+#pragma unroll
+    for (auto& step : at) pin(step);
+  }
+};
 
 // The sums of a block of eight waves.
 template <int kTokens, int kRows>

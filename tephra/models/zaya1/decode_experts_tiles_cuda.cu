@@ -225,29 +225,14 @@ template <int kTokens>
 class ExpertTileSums {
  public:
   __device__ void multiply(const ExpertChunk& chunk, bool first) {
-    constexpr int kHalves = hopper::kWideColumns / gpu::kSkinnyStep;
-    uint32_t rows[2 * kHalves][4];
-#pragma unroll
-    for (int h = 0; h < kHalves; ++h) {
-      const gpu::Bits128 low = hopper::read_wide(chunk.rows[0], tile_row(), h);
-      const gpu::Bits128 high = hopper::read_wide(chunk.rows[1], tile_row(), h);
-#pragma unroll
-      for (int s = 0; s < 2; ++s) {
-        rows[2 * h + s][0] = low.at[2 * s];
-        rows[2 * h + s][1] = high.at[2 * s];
-        rows[2 * h + s][2] = low.at[2 * s + 1];
-        rows[2 * h + s][3] = high.at[2 * s + 1];
-      }
-    }
+    const hopper::WideSteps rows(chunk.rows[0], chunk.rows[1], tile_row());
     const uint64_t tokens = hopper::tile_along(chunk.tokens);
     hopper::publish_stores();  // the tokens' words are ordinary ones
     hopper::pin(own_);
-#pragma unroll
-    for (auto& step : rows) hopper::pin(step);
     hopper::begin_products();
 #pragma unroll
-    for (int i = 0; i < 2 * kHalves; ++i) {
-      step(rows[i], tokens + i * hopper::kStep<false>, !first || i > 0);
+    for (int i = 0; i < rows.kCount; ++i) {
+      step(rows.at[i], tokens + i * hopper::kStep<false>, !first || i > 0);
     }
     hopper::commit_products();
     hopper::wait_products<0>();

@@ -27,28 +27,14 @@ struct HeadShared {
 class HeadSums {
  public:
   __device__ void multiply(const hopper::WideChunk<kHeadTokens, kHeadTileRows>& chunk, bool first) {
-    constexpr int kHalves = hopper::kWideColumns / gpu::kSkinnyStep;
-    uint32_t rows[2 * kHalves][4];
-#pragma unroll
-    for (int h = 0; h < kHalves; ++h) {
-      const gpu::Bits128 low = hopper::read_wide(chunk.rows, row(), h);
-      const gpu::Bits128 high = hopper::read_wide(chunk.rows, row() + 8, h);
-#pragma unroll
-      for (int s = 0; s < 2; ++s) {
-        rows[2 * h + s][0] = low.at[2 * s];
-        rows[2 * h + s][1] = high.at[2 * s];
-        rows[2 * h + s][2] = low.at[2 * s + 1];
-        rows[2 * h + s][3] = high.at[2 * s + 1];
-      }
-    }
+    constexpr int kNext = 8 * hopper::kWideColumns * 2;  // bytes to the row eight further
+    const hopper::WideSteps rows(chunk.rows, chunk.rows + kNext, row());
     const uint64_t tokens = hopper::tile_along(chunk.tokens);
     hopper::pin(own_);
-#pragma unroll
-    for (auto& step : rows) hopper::pin(step);
     hopper::begin_products();
 #pragma unroll
-    for (int i = 0; i < 2 * kHalves; ++i) {
-      hopper::multiply_64x128x16<false>(own_, rows[i], tokens + i * hopper::kStep<false>,
+    for (int i = 0; i < rows.kCount; ++i) {
+      hopper::multiply_64x128x16<false>(own_, rows.at[i], tokens + i * hopper::kStep<false>,
                                         !first || i > 0);
     }
     hopper::commit_products();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of a decode step's rows with one matrix on Hopper: up to sixteen rows with a matrix that
-// streams by (device/gpu/skinny_stream.h), from 32 on in tiles (device/gpu/wide.h).
+// streams by (device/gpu/skinny_stream.h), more of them in tiles (device/gpu/wide.h).
 #include "tephra/device/gpu/hopper_maps.h"
 #include "tephra/device/gpu/skinny_stream.h"
 #include "tephra/device/gpu/wide.h"
@@ -251,9 +251,9 @@ bool stream_head(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, 
     return wide_product<kTokens, 128>(stream, p.head, p.sizes.vocabulary, p.sizes.hidden, w.normed,
                                       rows, logits);
   };
-  if (rows == 128) return wide.template operator()<128>();
-  if (rows == 64) return wide.template operator()<64>();
   if (rows == 32) return wide.template operator()<32>();
+  if (rows == 64) return wide.template operator()<64>();
+  if (rows > gpu::kSkinnyTokens) return false;
   stream_product(stream, p, p.head, p.sizes.vocabulary, p.sizes.hidden, w.normed, rows, logits);
   return true;
 }
