@@ -108,11 +108,16 @@ int run(const Options& o) {
   if (o.json) {
     print_json(to_json(o, report, seconds));
   } else {
-    print("{}: {} tokens of {} documents, {:.2f} bytes a token, {:.1f} MB/s", o.out,
+    const int64_t bytes = report.text_bytes - report.earlier_bytes;
+    const std::string rate =
+        bytes > 0
+            ? format(", {:.1f} MB/s", static_cast<double>(bytes) / 1e6 / std::max(seconds, 1e-9))
+            : "";
+    print("{}: {} tokens of {} documents, {:.2f} bytes a token{}", o.out,
           human_count(report.tokens), human_count(report.documents),
           static_cast<double>(report.text_bytes) /
               static_cast<double>(std::max<int64_t>(1, report.tokens)),
-          static_cast<double>(report.text_bytes) / 1e6 / std::max(seconds, 1e-9));
+          rate);
   }
   return 0;
 }

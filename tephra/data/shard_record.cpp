@@ -101,7 +101,9 @@ std::optional<TokenizeReport> ShardRecord::done() const {
   const std::optional<Json> json = is_shard(prefix_) ? read_if_whole(path, false) : std::nullopt;
   if (!json || !same(*json, path)) return std::nullopt;
   remove_partial(prefix_);  // a kill at the very end may have left it
-  return read_counts(Fields(*json, path.string()).object("counts"));
+  TokenizeReport report = read_counts(Fields(*json, path.string()).object("counts"));
+  report.earlier_bytes = report.text_bytes;
+  return report;
 }
 
 void ShardRecord::check_replaceable() const {

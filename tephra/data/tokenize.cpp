@@ -138,6 +138,7 @@ TokenizeReport tokenize_files(std::span<const Path> files, const Tokenizer& toke
   ShardProgress at = record.begin(tokenizer.vocab_size());
   TokenShardWriter writer(out_prefix, tokenizer.vocab_size(), at.shard());
   at.report.files = static_cast<int64_t>(files.size());
+  at.report.earlier_bytes = at.report.text_bytes;
   Progress progress("tokenize", total_bytes(files), "B");
   TextRecords reader(files, options.split);
   reader.skip_to(at.file, at.records);

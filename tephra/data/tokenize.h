@@ -34,8 +34,9 @@ struct TokenizeReport {
   int64_t documents = 0;
   int64_t tokens = 0;
   int64_t text_bytes = 0;
-  int64_t empty = 0;  // documents without a token, left out
-  int64_t bad = 0;    // left out by skip_bad
+  int64_t earlier_bytes = 0;  // of them, done by a run before
+  int64_t empty = 0;          // documents without a token, left out
+  int64_t bad = 0;            // left out by skip_bad
   std::string first_bad;
   LeftOut left_out;
 };
