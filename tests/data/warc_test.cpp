@@ -90,6 +90,12 @@ TEST(Charset, IsThePagesOwn) {
             "a\ufffd"
             "b");
   EXPECT_EQ(page_as_utf8("\xe9", "no-such-encoding"), "é");
+  EXPECT_EQ(page_as_utf8("\x81\x9f", ""), "\u0081Ÿ");  // as browsers read it
+  // What iconv knows and the web does not is not tried; then the page's own word counts.
+  for (const char* name : {"ISO-2022-JP-3", "INTERNAL", "UTF-7", "EBCDIC-US"}) {
+    EXPECT_EQ(page_as_utf8("\xe9", name), "é") << name;
+    EXPECT_EQ(page_as_utf8("<meta charset=koi8-r>\xf0", name), "<meta charset=koi8-r>П") << name;
+  }
   // UTF-16, by a mark, a header or zeros in the first tag; never by a tag that was read as ASCII.
   const std::string little("\xff\xfe<\0p\0>\0\xe9\0=\xd8\x00\xde", 14);
   const std::string big("\xfe\xff\0<\0p\0>\0\xe9\xd8=\xde\x00", 14);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tephra/base/text.h"
+#include "tephra/data/formats/charset.h"
 #include "tephra/text/unicode.h"
 
 namespace tephra {
@@ -110,11 +111,7 @@ class TextBuilder {
 
 // Windows-1252 by number, as browsers read it; surrogates and numbers beyond Unicode become U+FFFD.
 uint32_t numbered_character(uint32_t number) {
-  constexpr uint32_t kWindows[32] = {
-      0x20ac, 0x81,   0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160,
-      0x2039, 0x0152, 0x8d,   0x017d, 0x8f,   0x90,   0x2018, 0x2019, 0x201c, 0x201d, 0x2022,
-      0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0x9d,   0x017e, 0x0178};
-  if (number >= 0x80 && number < 0xa0) return kWindows[number - 0x80];
+  if (number >= 0x80 && number < 0xa0) return windows_1252(static_cast<unsigned char>(number));
   if (number == 0 || number > 0x10ffff || (number >= 0xd800 && number < 0xe000)) return 0xfffd;
   return number;
 }
