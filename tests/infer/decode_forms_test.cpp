@@ -71,6 +71,42 @@ std::vector<zaya1::Config> form_configs() {
   return {small, large, many};
 }
 
+// A row alone goes through all layers of the published shape in one kernel, beside another one in a
+// kernel for each phase.
+void expect_alone_as_in_company(Model& model, const std::vector<int64_t>& lengths,
+                                const std::string& what) {
+  for (const int64_t length : lengths) {
+    StepBatch alone(model, {length}), company(model, {length, 7});
+    for (uint32_t i = 0; i < 4; ++i) {
+      const std::vector<int32_t> tokens = step_tokens(2, 60 + i);
+      if (i >= 2) {  // told which experts to take; one layer has none
+        const Tensor told = full({3, 2}, DType::i32, int64_t(i) % 2);
+        told.set(2, 2);
+        alone.replay(clone(told.column_view(0, 1)));
+        company.replay(told);
+      }
+      const Tensor want = company.by_step(tokens).slice_rows(0, 1);
+      const Tensor got = alone.by_step({tokens[0]});
+      EXPECT_TRUE(same_bits(got, want))
+          << what << ": " << length << " keys, step " << i << ", apart by " << farthest(got, want);
+      EXPECT_TRUE(same_bits(to_device(clone(alone.step->experts()), kCpu),
+                            to_device(clone(company.step->experts().column_view(0, 1)), kCpu)))
+          << what << ": experts of step " << i;
+    }
+  }
+}
+
+TEST_F(DecodeFormsGpu, ARowAloneHasTheBitsOfOneInCompany) {
+  zaya1::Config config = form_configs().back();
+  config.num_layers = 3;
+  config.layers = step_config().layers;
+  expect_alone_as_in_company(*step_model(config, kFirstGpu), {1, 63, 64, 700, 2500, 9000}, "bf16");
+  for (const PackedFormat packed : {PackedFormat::q8, PackedFormat::q4}) {
+    const auto model = quantised_step_model(config, {packed, packed}, kFirstGpu, DType::bf16);
+    expect_alone_as_in_company(*model, {130}, std::string(to_text(packed)));
+  }
+}
+
 TEST_F(DecodeFormsGpu, GiveTheSameBitsInBf16) {
   for (const zaya1::Config& config : form_configs()) {
     expect_same_bits(*step_model(config, kFirstGpu), format("width {}", config.hidden));

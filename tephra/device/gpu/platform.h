@@ -364,17 +364,19 @@ class Stream {
       attributes[count].id = cudaLaunchAttributeClusterDimension;
       attributes[count++].val.clusterDim = {static_cast<unsigned>(grid.cluster), 1, 1};
     }
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.blocks_y),
-                          static_cast<unsigned>(grid.blocks_z));
-    config.blockDim = dim3(static_cast<unsigned>(grid.threads));
-    config.dynamicSmemBytes = static_cast<size_t>(grid.shared_bytes);
-    config.stream = raw_;
-    config.attrs = attributes;
-    config.numAttrs = count;
-    check(cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...), "launching a kernel");
+    launch_with(attributes, count, kernel, grid, static_cast<P>(args)...);
 #endif
   }
+#if !defined(__HIP__)
+  // For a kernel whose blocks wait for each other: all of them run at once.
+  template <class... P, class... A>
+  void launch_together(void (*kernel)(P...), const Grid& grid, A... args) {
+    cudaLaunchAttribute together{};
+    together.id = cudaLaunchAttributeCooperative;
+    together.val.cooperative = 1;
+    launch_with(&together, 1, kernel, grid, static_cast<P>(args)...);
+  }
+#endif
   // Lets a kernel have more shared memory than it gets unasked.
   template <class... P>
   void allow_shared(void (*kernel)(P...), int64_t bytes) {
@@ -400,6 +402,21 @@ class Stream {
     RawEvent begin, end;
   };
   RawEvent new_event() const;
+#if !defined(__HIP__)
+  template <class... P>
+  void launch_with(cudaLaunchAttribute* attributes, unsigned count, void (*kernel)(P...),
+                   const Grid& grid, P... args) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.blocks_y),
+                          static_cast<unsigned>(grid.blocks_z));
+    config.blockDim = dim3(static_cast<unsigned>(grid.threads));
+    config.dynamicSmemBytes = static_cast<size_t>(grid.shared_bytes);
+    config.stream = raw_;
+    config.attrs = attributes;
+    config.numAttrs = count;
+    check(cudaLaunchKernelEx(&config, kernel, args...), "launching a kernel");
+  }
+#endif
 
   Device device_;
   RawStream raw_ = nullptr;

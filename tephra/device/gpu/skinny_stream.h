@@ -9,6 +9,20 @@
 
 namespace tephra::gpu::hopper {
 
+// Bytes of a matrix that is read once: they are the first to leave the L2 cache again, so that what
+// blocks tell each other stays there.
+__device__ inline void copy_once(void* to, const void* from, uint64_t* barrier, uint32_t bytes) {
+  asm volatile(
+      "{\n"
+      ".reg .b64 policy;\n"
+      "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1], %2, [%3], policy;\n"
+      "}\n" ::"r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+
 // Some rows of a matrix of kSteps * kSkinnyColumns columns in shared memory: kTiles times
 // kSkinnyRows of them.
 template <class Stored, int kSteps>
@@ -30,7 +44,7 @@ struct SkinnyPiece<Bf16Matrix, kSteps> {
     const int wave = static_cast<int>(threadIdx.x) / 32;
     if (wave == 0) expect_bytes(arrived, kSkinnyRows * kRowBytes);
     const std::byte* from = static_cast<const std::byte*>(matrix) + (row + wave) * kRowBytes;
-    copy_bytes(to + wave * kStride, from, arrived, kRowBytes);
+    copy_once(to + wave * kStride, from, arrived, kRowBytes);
   }
   __device__ Bits128 at(int, int step) const {
     const SkinnyLane lane;
@@ -55,7 +69,7 @@ struct SkinnyPiece<PackedSkinny<kFormat>, kSteps> {
     const int wave = static_cast<int>(threadIdx.x) / 32;
     if (wave == 0) expect_bytes(arrived, kBytes);
     const Panels panels{static_cast<const std::byte*>(matrix), kGroups};
-    copy_bytes(to + wave * kPart, panels.panel(row) + wave * kPart, arrived, kPart);
+    copy_once(to + wave * kPart, panels.panel(row) + wave * kPart, arrived, kPart);
   }
   __device__ Bits128 at(int tile, int step) const {
     const SkinnyLane lane;

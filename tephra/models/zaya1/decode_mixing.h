@@ -388,16 +388,23 @@ struct DecodeWeighed {
       }
     }
   }
-  // f(head, column, value) for what a thread has of `group` heads.
+  // f(head, column, value, the next column's) for what a thread has of `group` heads.
   template <class F>
-  __device__ void each(int group, const F& f) const {
+  __device__ void each_pair(int group, const F& f) const {
     const int wave = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     if (lane / 4 >= group) return;
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) f(lane / 4, wave * 16 + n * 8 + lane % 4 * 2 + i, at[n][i]);
+      f(lane / 4, wave * 16 + n * 8 + lane % 4 * 2, at[n][0], at[n][1]);
     }
+  }
+  // f(head, column, value), the same one by one.
+  template <class F>
+  __device__ void each(int group, const F& f) const {
+    each_pair(group, [&](int g, int c, float even, float odd) {
+      f(g, c, even);
+      f(g, c + 1, odd);
+    });
   }
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "tephra/models/zaya1/decode_gpu.h"
+#include "tephra/models/zaya1/decode_pass_gpu.h"
 
 namespace tephra::zaya1 {
 namespace {
@@ -46,6 +47,13 @@ class GraphDecodeStep : public DecodeStep {
              .best_token = take<int32_t>(kDecodeBestPieces),
              .likeliest = static_cast<Likeliest*>(likeliest_.raw()),
              .ordered = take<bf16>(s.hidden)};
+    if constexpr (gpu::kHasCudaLibraries) {
+      constexpr int64_t kEach = sizeof(DecodeLayer) / sizeof(int32_t);
+      letters_ = room({gpu::blocks_for(decode_pass_bytes(), 4)}, DType::i32);
+      layers_ = room({layers, kEach}, DType::i32);
+      gpu::copy(plan_.device, gpu::Direction::to_device, layers_.raw(), plan_.layers.data(),
+                layers_.bytes());
+    }
   }
 
   int64_t most_rows() const override { return kDecodeRows; }
@@ -165,7 +173,6 @@ class GraphDecodeStep : public DecodeStep {
   }
 
   void phases(gpu::Stream& stream, int rows) const {
-    const bool many = rows > kDecodeNormedRows, mixes = decode_mixes(plan_, rows);
     // A phase by its name, for the profile and for errors.
     const auto run = [&](const char* name, const auto& phase, const auto&... more) {
       stream.begin(name);
@@ -173,6 +180,26 @@ class GraphDecodeStep : public DecodeStep {
       stream.end();
     };
     run("decode_enter", decode_enter);
+    if (passes(stream, rows)) {
+      if constexpr (gpu::kHasCudaLibraries) {
+        run("decode_pass", decode_pass,
+            DecodePassMemory{static_cast<const DecodeLayer*>(layers_.raw()), letters_.raw()});
+      }
+    } else {
+      layer_phases(run, rows);
+    }
+    run("decode_norm", decode_norm, plan_.final_norm);
+    run("decode_head", decode_head);
+  }
+
+  bool passes(const gpu::Stream& stream, int rows) const {
+    if constexpr (gpu::kHasCudaLibraries) return decode_passes(stream, plan_, rows);
+    return false;
+  }
+
+  template <class Run>
+  void layer_phases(const Run& run, int rows) const {
+    const bool many = rows > kDecodeNormedRows, mixes = decode_mixes(plan_, rows);
     for (size_t i = 0; i < plan_.layers.size(); ++i) {
       const DecodeLayer& layer = plan_.layers[i];
       const int64_t row = static_cast<int64_t>(i) * kDecodeRows;
@@ -193,12 +220,11 @@ class GraphDecodeStep : public DecodeStep {
       run("decode_expert_up", decode_expert_up, layer, chosen);
       run("decode_expert_down", decode_expert_down, layer, chosen);
     }
-    run("decode_norm", decode_norm, plan_.final_norm);
-    run("decode_head", decode_head);
   }
 
   DecodePlan plan_;
   Tensor inputs_, logits_, likeliest_, chosen_, replayed_;
+  Tensor layers_, letters_;  // of a pass
   Tensors rooms_;
   DecodeWork work_{};
   std::map<std::pair<int, bool>, gpu::Graph> graphs_;  // by number of rows, and near()

@@ -1,0 +1,871 @@
+// SPDX-License-Identifier: Apache-2.0
+// One token through all layers on Hopper, as one kernel whose blocks stay. At one row a step is a
+// chain of small products, and what it costs is the way from one to the next. Here
+//
+// - a block has the same rows of every layer's matrices, and they are in its shared memory before
+//   what they are multiplied with is known; only the experts wait for the choice;
+// - what a block finds it posts as letters, words of eight bytes that hold four bytes and the time
+//   of their writing. Who needs them reads until the time is right: no barrier, no fence.
+//
+// A letter is not written again before all have read it: between two writings of any of them lies
+// the whole stream, to which every block adds (docs/decisions/0087). Sums are those of the other
+// kernels, in their order.
+#include "tephra/device/gpu/hopper_maps.h"
+#include "tephra/device/gpu/skinny_stream.h"
+#include "tephra/models/zaya1/decode_experts_gpu.h"
+#include "tephra/models/zaya1/decode_mixing.h"
+#include "tephra/models/zaya1/decode_pass_gpu.h"
+#include "tephra/models/zaya1/decode_router_gpu.h"
+
+namespace tephra::zaya1 {
+namespace {
+
+namespace hopper = gpu::hopper;
+
+// The published shape.
+constexpr int kPassWidth = 2048, kPassGroup = 4, kPassKvHeads = 2;
+constexpr int kPassHeads = kPassGroup * kPassKvHeads, kPassQueries = kPassHeads * kHeadDim;
+constexpr int kPassValues = kPassKvHeads * kHeadDim, kPassChannels = kPassQueries + kPassValues;
+constexpr int kWidthSteps = kPassWidth / gpu::kSkinnyColumns;
+constexpr int kQuerySteps = kPassQueries / gpu::kSkinnyColumns;
+
+// Blocks with rows of the matrices, a panel of each; one more has the router's network.
+constexpr int kPassBlocks = 128, kPanelRows = 16, kPanelTiles = kPanelRows / gpu::kSkinnyRows;
+static_assert(kPassBlocks * kPanelRows == kPassWidth);
+// The projections are fewer panels; the blocks behind theirs narrow, convolve a second time and put
+// the parts of attention together.
+constexpr int kProjectBlocks = (kPassChannels + kPassValues) / kPanelRows;
+constexpr int kOtherBlocks = kPassBlocks - kProjectBlocks;
+static_assert(kOtherBlocks * gpu::kSkinnyRows == kDecodeRouter);
+static_assert(kOtherBlocks * 32 == kPassQueries, "a lane has a column");
+static_assert((kPassBlocks + kOtherBlocks) * gpu::kSkinnyRows == kPassChannels);
+static_assert(kPassKvHeads * kDecodeParts == kPassBlocks, "a block has a part of a KV head's keys");
+
+// --- letters ---
+
+using Letter = uint64_t;
+
+constexpr int kPartLetters = kPassGroup * (kHeadDim + 2);
+
+struct PassLetters {
+  alignas(128) Letter after_attention[kPassWidth], after_mlp[kPassWidth];  // the stream, f32
+  Letter latents[(kPassChannels + kPassValues) / 2];                       // two of bf16, as below
+  Letter convolved[kPassChannels / 2];
+  Letter parts[kPassKvHeads][kDecodeParts][kPartLetters];  // f32; then largest and total of heads
+  Letter attended[kPassQueries / 2];
+  Letter states[kDecodeRouter / 2];
+  Letter choice[kPassBlocks][4];  // expert and weight, for each block its own
+  Letter activated[kPassWidth / 2];
+  uint32_t time;  // of the last letters
+};
+
+__device__ Letter letter(uint32_t bits, uint32_t time) { return Letter{time} << 32 | bits; }
+
+__device__ void post(Letter* to, uint32_t bits, uint32_t time) {
+  asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(letter(bits, time)) : "memory");
+}
+__device__ void post(Letter* to, float value, uint32_t time) {
+  post(to, __float_as_uint(value), time);
+}
+__device__ void post_two(Letter* to, uint32_t first, uint32_t second, uint32_t time) {
+  asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to), "l"(letter(first, time)),
+               "l"(letter(second, time))
+               : "memory");
+}
+
+constexpr uint32_t kWholeWave = 0xffffffffu;
+
+// Letters two at a time, pairs `apart` from each other, when all are there. kTogether: those of all
+// lanes of a wave, which otherwise may go on one by one, and is to be brought together by
+// __syncwarp.
+template <int kCount, bool kTogether = false>
+struct Letters {
+  static_assert(kCount % 2 == 0);
+  uint32_t bits[kCount];
+
+  __device__ Letters(const Letter* from, uint32_t time, int apart = 2) {
+    bool here = false;
+    while (!here) {
+      Letter words[kCount];
+#pragma unroll
+      for (int i = 0; i < kCount; i += 2) {
+        asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
+                     : "=l"(words[i]), "=l"(words[i + 1])
+                     : "l"(from + i / 2 * apart)
+                     : "memory");
+      }
+      here = true;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        here = here && static_cast<uint32_t>(words[i] >> 32) == time;
+        bits[i] = static_cast<uint32_t>(words[i]);
+      }
+      if constexpr (kTogether) here = __all_sync(kWholeWave, here);
+    }
+  }
+  __device__ float value(int i) const { return __uint_as_float(bits[i]); }
+};
+
+// A lane's letters of up to kCount parts, `stride` apart; by whole waves.
+template <int kCount>
+__device__ void collect_parts(const Letter* from, int stride, int count, uint32_t time,
+                              float (&values)[kCount]) {
+  bool here = false;
+  while (!here) {
+    here = true;
+    Letter words[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      words[i] = letter(0, time);
+      if (i < count) {
+        asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];"
+                     : "=l"(words[i])
+                     : "l"(from + i * stride)
+                     : "memory");
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      here = here && static_cast<uint32_t>(words[i] >> 32) == time;
+      values[i] = __uint_as_float(static_cast<uint32_t>(words[i]));
+    }
+    here = __all_sync(kWholeWave, here);
+  }
+}
+
+// --- what blocks have of the matrices ---
+
+// Sixteen rows of a matrix in shared memory.
+template <class Stored, int kSteps>
+struct PassPanel {
+  using Piece = hopper::SkinnyPiece<Stored, kSteps>;
+  static constexpr int kPieces = kPanelTiles / Piece::kTiles;
+  static constexpr int kBytes = kPieces * Piece::kBytes;
+  std::byte* room;
+
+  // `arrived` counts kPieces arrivals.
+  __device__ void ask(const void* matrix, int64_t row, uint64_t* arrived) const {
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      Piece::ask(room + i * Piece::kBytes, matrix, row + i * gpu::kSkinnyRows, arrived);
+    }
+  }
+  __device__ gpu::Bits128 at(int tile, int step) const {
+    return Piece{room + tile / Piece::kTiles * Piece::kBytes}.at(tile % Piece::kTiles, step);
+  }
+};
+
+// The router's narrow projection: eight rows.
+struct PassNarrow {
+  using Piece = hopper::SkinnyPiece<gpu::Bf16Matrix, kWidthSteps>;
+  std::byte* room;
+
+  __device__ gpu::Bits128 at(int, int step) const { return Piece{room}.at(0, step); }
+};
+
+template <class Stored>
+struct PassShared {
+  using Wide = PassPanel<Stored, kWidthSteps>;
+  using Out = PassPanel<Stored, kQuerySteps>;
+  static constexpr int kFirst =
+      Wide::kBytes > PassNarrow::Piece::kBytes ? Wide::kBytes : PassNarrow::Piece::kBytes;
+  static constexpr int kRoom =
+      kFirst + Out::kBytes > 2 * Wide::kBytes ? kFirst + Out::kBytes : 2 * Wide::kBytes;
+
+  // Projections or narrow projection, and way back; then gate and up of the expert.
+  alignas(128) std::byte room[kRoom];
+  // Keys and values; then down of the expert.
+  union {
+    alignas(128) std::byte down[Wide::kBytes];
+    DecodeAttentionShared attention;
+  };
+  DecodeAttention at[2];  // of this layer and the next
+  union {
+    struct {
+      alignas(16) bf16 normed[kPassWidth], activated[kPassWidth];
+    };
+    float row[kPassWidth];  // on its way to be normed
+  };
+  alignas(16) bf16 attended[kPassQueries];
+  alignas(16) bf16 taps[2][kTapsWidth];
+  alignas(16) bf16 latents[kPassGroup + 1][kHeadDim], convolved[kPassGroup + 1][kHeadDim];
+  float sums[gpu::kSkinnyWaves][2 * kPanelRows];
+  float squares[gpu::kSkinnyWaves];
+  uint64_t arrived[5];
+};
+
+// The token at hand, in the registers of those that multiply it.
+template <int kSteps>
+struct PassToken {
+  gpu::Bits128 at[kSteps];
+
+  __device__ explicit PassToken(const bf16* token) {
+    const gpu::SkinnyLane lane;
+    const int first = lane.wave * (kSteps * gpu::kSkinnyStep) + lane.column;
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      at[s] = {};
+      if (lane.row == 0) {
+        at[s] = *reinterpret_cast<const gpu::Bits128*>(token + first + s * gpu::kSkinnyStep);
+      }
+    }
+  }
+};
+
+// What a wave finds of eight times kTiles rows, from `first` on in the sums.
+template <int kTiles, int kSteps, class Weights, class Sums>
+__device__ void multiply_token(const Weights& weights, const PassToken<kSteps>& token, Sums& sums,
+                               int first = 0) {
+  const gpu::SkinnyLane lane;
+  float own[kTiles][4] = {};
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) {
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {
+      gpu::multiply_skinny(own[i], token.at[s], gpu::Bits128{}, weights.at(i, s));
+    }
+  }
+  if (lane.row > 0) return;
+#pragma unroll
+  for (int i = 0; i < kTiles; ++i) {
+    float* to = &sums[lane.wave][first + i * gpu::kSkinnyRows + lane.column / 4];
+    to[0] = own[i][0];
+    to[1] = own[i][1];
+  }
+}
+
+template <class Sums>
+__device__ float total(const Sums& sums, int row) {
+  float sum = sums[0][row];
+#pragma unroll
+  for (int w = 1; w < gpu::kSkinnyWaves; ++w) sum += sums[w][row];
+  return sum;
+}
+
+// Posts numbers of neighbouring lanes, two in a letter; `to` is where the first lane's goes. By
+// whole waves.
+__device__ void post_pairs(Letter* to, float value, int count, uint32_t time) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const float next = gpu::shuffle_xor(value, 1);
+  if (lane < count && lane % 2 == 0) post(to + lane / 2, gpu::bf16_pair(value, next), time);
+}
+
+struct PassPlan {
+  const DecodeLayer* layers;
+  int count;
+  DecodeWork work;
+  DecodeSizes sizes;
+  PassLetters* letters;
+};
+
+// The merge of one column, read ahead.
+struct PassMerge {
+  bf16 hidden_scale, hidden_bias, residual_scale, residual_bias;
+
+  __device__ PassMerge(const DecodeMerge& m, int c)
+      : hidden_scale(m.hidden_scale[c]),
+        hidden_bias(m.hidden_bias[c]),
+        residual_scale(m.residual_scale[c]),
+        residual_bias(m.residual_bias[c]) {}
+  __device__ float operator()(bf16 x, float before) const {
+    return (float(x) + float(hidden_bias)) * float(hidden_scale) +
+           (before + float(residual_bias)) * float(residual_scale);
+  }
+};
+
+// What a block needs of a layer's vectors and of the second convolution: asked for before the layer
+// begins.
+struct PassVectors {
+  static constexpr int W = gpu::kWide;
+  PassMerge after_attention, after_mlp;
+  gpu::Packed<W, bf16> mlp_norm;
+  gpu::Bits128 convolution[2];
+  bf16 convolution_bias, narrow_bias, narrow_scale;
+  DecodeTapWeights tap_weights;
+  DecodeTaps taps;
+};
+
+// --- a block with rows of the matrices ---
+
+template <class Stored>
+class PassBlock {
+ public:
+  using Shared = PassShared<Stored>;
+  using Wide = typename Shared::Wide;
+  using Out = typename Shared::Out;
+  static constexpr int W = gpu::kWide;
+
+  __device__ PassBlock(const PassPlan& p, Shared& shared)
+      : p_(p),
+        s_(shared),
+        block_(static_cast<int>(blockIdx.x)),
+        other_(block_ - kProjectBlocks),
+        thread_(static_cast<int>(threadIdx.x)),
+        first_{shared.room},
+        out_{shared.room + Shared::kFirst},
+        gate_{shared.room},
+        up_{shared.room + Wide::kBytes},
+        down_{shared.down},
+        narrow_{shared.room} {}
+
+  __device__ void run() {
+    begin();
+    const int64_t slot = p_.work.slots[0];
+    const int position = p_.work.positions[0];
+    if (thread_ < kPanelRows) stream_ = p_.work.stream[column()];
+    for (int i = 0; i < p_.count; ++i) {
+      const DecodeAttention& a = s_.at[i % 2];
+      layer_ = i;
+      ++time_;
+      PassVectors vectors = ahead(a.layer, slot);
+      project(a.layer);
+      mix(a, vectors, slot, position);
+      give_back(vectors);
+      experts(a, vectors, i + 1 < p_.count);
+    }
+    if (thread_ < kPanelRows) p_.work.stream[column()] = stream_;
+  }
+
+ private:
+  enum Arrival { kFirstMatrix, kOut, kGate, kUp, kDown };
+
+  // The tiles of eight channels that a block convolves: blocks that do not project have two.
+  __device__ int tiles() const { return projects() ? 1 : 2; }
+  __device__ int channel(int tile) const {
+    return (tile == 0 ? block_ : kPassBlocks + other_) * gpu::kSkinnyRows;
+  }
+  // The channels whose taps a thread makes, and the one that it posts.
+  __device__ int tap_channel() const {
+    return channel(thread_ / kKeyLanes) / kHeadDim * kHeadDim + thread_ % kKeyLanes * W;
+  }
+  __device__ int convolved_channel() const {
+    return channel(thread_ / gpu::kSkinnyRows % tiles()) + thread_ % gpu::kSkinnyRows;
+  }
+
+  __device__ PassVectors ahead(const DecodeLayer& l, int64_t slot) const {
+    PassVectors v{.after_attention = PassMerge(l.after_attention, column()),
+                  .after_mlp = PassMerge(l.after_mlp, column()),
+                  .mlp_norm = gpu::load_packed<W>(l.mlp_norm + thread_ * W)};
+    const gpu::SkinnyLane lane;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (i < tiles()) {
+        v.convolution[i] = gpu::load_once(l.conv1 + (channel(i) + lane.row) * kTapsWidth +
+                                          lane.wave * gpu::kSkinnyStep + lane.column);
+      }
+    }
+    v.convolution_bias = l.conv1_bias[convolved_channel()];
+    if (thread_ < tiles() * kKeyLanes) {
+      const bf16* state = l.conv_state + slot * 2 * kPassChannels + tap_channel();
+      v.tap_weights = DecodeTapWeights::load(l, tap_channel());
+      v.taps.oldest = gpu::load_packed<W>(state);
+      v.taps.older = gpu::load_packed<W>(state + kPassChannels);
+    }
+    if (!projects()) {
+      const int row = other_ * gpu::kSkinnyRows + thread_ % gpu::kSkinnyRows;
+      v.narrow_bias = l.router_down_bias[row];
+      if (l.router_scale) v.narrow_scale = l.router_scale[row];
+    }
+    return v;
+  }
+
+  // Waits for one of many letters before all threads ask for theirs: at first for another one in
+  // each block, since a line of memory that all ask for again and again is slow to change.
+  __device__ void await(const Letter* from, int count, uint32_t time) const {
+    if (thread_ == 0) Letters<2>(from + block_ * (count / kPassBlocks), time);
+    __syncwarp();
+    __syncthreads();
+  }
+
+  __device__ int column() const { return block_ * kPanelRows + thread_ % kPanelRows; }
+  __device__ bool projects() const { return other_ < 0; }
+
+  __device__ void begin() {
+    if (thread_ == 0) {
+      for (int i = 0; i < 5; ++i) {
+        const int pieces = i == kOut ? Out::kPieces : Wide::kPieces;
+        hopper::init_barrier(&s_.arrived[i], i == kFirstMatrix && !projects() ? 1 : pieces);
+      }
+      hopper::publish_barriers();
+      for (DecodeAttention& a : s_.at) {
+        a.work = p_.work;
+        a.sizes = p_.sizes;
+        a.rows = 1;
+      }
+    }
+    fetch_layer(0);
+    time_ = p_.letters->time;
+    __syncthreads();
+    ask_layer(0);
+    norm_ = gpu::load_packed<W>(s_.at[0].layer.input_norm + thread_ * W);
+  }
+
+  // A layer's pointers, there after the next barrier.
+  __device__ void fetch_layer(int i) {
+    if (i >= p_.count) return;
+    static_assert(sizeof(DecodeLayer) % 8 == 0 && sizeof(DecodeLayer) / 8 <= gpu::kThreads);
+    if (thread_ < static_cast<int>(sizeof(DecodeLayer) / 8)) {
+      reinterpret_cast<uint64_t*>(&s_.at[i % 2].layer)[thread_] =
+          reinterpret_cast<const uint64_t*>(p_.layers + i)[thread_];
+    }
+  }
+
+  // What a layer multiplies before its experts are chosen.
+  __device__ void ask_layer(int i) {
+    const DecodeLayer& l = s_.at[i % 2].layer;
+    if (projects()) {
+      first_.ask(l.qkv.data, block_ * kPanelRows, &s_.arrived[kFirstMatrix]);
+    } else {
+      PassNarrow::Piece::ask(narrow_.room, l.router_down, other_ * gpu::kSkinnyRows,
+                             &s_.arrived[kFirstMatrix]);
+    }
+  }
+
+  // normed = the norm of the row of which every thread has eight columns, as DecodeNormer's.
+  __device__ void norm(const gpu::Floats<W>& m, const gpu::Packed<W, bf16>& weight) {
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < W; ++k) sum += m[k] * m[k];
+    sum = gpu::lanes_sum(sum, 32);
+    if (thread_ % 32 == 0) s_.squares[thread_ / 32] = sum;
+    __syncthreads();
+    sum = s_.squares[0];
+#pragma unroll
+    for (int w = 1; w < gpu::kSkinnyWaves; ++w) sum += s_.squares[w];
+    const float s = 1.0f / sqrtf(sum / static_cast<float>(kPassWidth) + p_.sizes.eps);
+    gpu::store(s_.normed + thread_ * W,
+               gpu::Floats<W>::of([&](int k) { return m[k] * s * float(weight[k]); }));
+    __syncthreads();
+  }
+
+  // A row of the stream, of which every thread gets eight columns. A wave reads its 256 side by
+  // side.
+  __device__ gpu::Floats<W> row(const Letter* stream, uint32_t time) {
+    await(stream, kPassWidth, time);
+    const int lane = thread_ % 32, first = thread_ / 32 * (32 * W) + 2 * lane;
+    const Letters<W, true> letters(stream + first, time, 64);
+#pragma unroll
+    for (int k = 0; k < W; k += 2) {
+      *reinterpret_cast<float2*>(s_.row + first + k * 32) = {letters.value(k),
+                                                             letters.value(k + 1)};
+    }
+    __syncwarp();
+    return gpu::load<W>(s_.row + thread_ * W);
+  }
+
+  __device__ void project(const DecodeLayer& l) {
+    const auto m = layer_ == 0 ? gpu::load<W>(p_.work.stream + thread_ * W)
+                               : row(p_.letters->after_mlp, time_ - 1);
+    fetch_layer(layer_ + 1);  // all have left the layer before
+    out_.ask(l.out.data, block_ * kPanelRows, &s_.arrived[kOut]);
+    norm(m, norm_);
+    if (!projects()) return;
+    const PassToken<kWidthSteps> token(s_.normed);
+    hopper::wait_barrier(&s_.arrived[kFirstMatrix], layer_ % 2);
+    multiply_token<kPanelTiles>(first_, token, s_.sums);
+    __syncthreads();
+    if (thread_ < 32) {
+      post_pairs(p_.letters->latents + block_ * kPanelRows / 2,
+                 total(s_.sums, thread_ % kPanelRows), kPanelRows, time_);
+    }
+  }
+
+  __device__ void mix(const DecodeAttention& a, PassVectors& vectors, int64_t slot, int position) {
+    const DecodeKeys keys(position, a.layer.window);
+    const int kv_head = block_ % kPassKvHeads, part = block_ / kPassKvHeads;
+    const DecodeKeyRows rows(a, slot);
+    DecodePartsWalk<kPassGroup> walk(a, keys, rows, kv_head, part, kDecodeParts, s_.attention);
+    convolve(vectors);
+    if (part < keys.parts) attend(a, slot, keys, rows, kv_head, part, walk);
+    if (!projects() && thread_ < 32) combine(keys);
+  }
+
+  // The first half wave makes the taps of a head, the second those of the other one.
+  __device__ void convolve(PassVectors& vectors) {
+    const gpu::SkinnyLane lane;
+    if (thread_ < tiles() * kKeyLanes) {
+      vectors.taps.newest = latents(tap_channel());
+      vectors.taps.convolve(vectors.tap_weights,
+                            &s_.taps[thread_ / kKeyLanes][thread_ % kKeyLanes * 2 * W]);
+    }
+    __syncwarp();
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (i >= tiles()) continue;
+      gpu::Bits128 token{};
+      if (lane.row == 0) {
+        token = *reinterpret_cast<const gpu::Bits128*>(
+            &s_.taps[i][lane.wave * gpu::kSkinnyStep + lane.column]);
+      }
+      float sums[4] = {};
+      gpu::multiply_skinny(sums, token, gpu::Bits128{}, vectors.convolution[i]);
+      if (lane.row == 0) {
+        float* to = &s_.sums[lane.wave][i * gpu::kSkinnyRows + lane.column / 4];
+        to[0] = sums[0];
+        to[1] = sums[1];
+      }
+    }
+    __syncthreads();
+    if (thread_ < 32) {
+      const int count = tiles() * gpu::kSkinnyRows;
+      const float value = total(s_.sums, thread_ % count) + float(vectors.convolution_bias);
+      const float next = gpu::shuffle_xor(value, 1);
+      if (thread_ < count && thread_ % 2 == 0) {
+        post(p_.letters->convolved + convolved_channel() / 2, gpu::bf16_pair(value, next), time_);
+      }
+    }
+  }
+
+  // Eight numbers of bf16.
+  __device__ static gpu::Packed<W, bf16> eight(const Letter* from, uint32_t time) {
+    const Letters<W / 2> letters(from, time);
+    gpu::Packed<W, bf16> v;
+    *reinterpret_cast<gpu::Bits128*>(&v) = {letters.bits[0], letters.bits[1], letters.bits[2],
+                                            letters.bits[3]};
+    return v;
+  }
+  __device__ gpu::Packed<W, bf16> latents(int from) const {
+    return eight(p_.letters->latents + from / 2, time_);
+  }
+
+  __device__ void attend(const DecodeAttention& a, int64_t slot, const DecodeKeys& keys,
+                         const DecodeKeyRows& rows, int kv_head, int part,
+                         DecodePartsWalk<kPassGroup>& walk) {
+    constexpr int kUnits = (kPassGroup + 1) * kKeyLanes, kHalf = kPassValues / 2;
+    const bool writes = part == keys.parts - 1;  // has the newest key
+    const DecodeTurn turn(a, 0, kv_head);
+    const int64_t cache_row = rows[keys.position];
+    const int head = thread_ / kKeyLanes, at = thread_ % kKeyLanes * W;
+    const int value_unit = thread_ - gpu::kThreads + kKeyLanes;
+    const int channel = decode_head_channel(p_.sizes, kv_head, head) + at;
+    DecodeTaps taps{};
+    if (thread_ < kUnits) {
+      if (writes) {
+        taps.older =
+            gpu::load_packed<W>(a.layer.conv_state + (slot * 2 + 1) * kPassChannels + channel);
+      }
+      taps.newest = latents(channel);
+      gpu::store_packed(&s_.latents[head][at], taps.newest);
+      gpu::store_packed(&s_.convolved[head][at], eight(p_.letters->convolved + channel / 2, time_));
+    } else if (writes && value_unit >= 0) {
+      DecodeValue value;
+      value.column = kv_head * kHeadDim + value_unit * W;
+      value.now = latents(kPassChannels + value.column);
+      value.before = value.now;
+      if (value.column >= kHalf) {
+        value.before =
+            gpu::load_packed<W>(a.layer.value_state + slot * kHalf + value.column - kHalf);
+      }
+      value.remember(a, slot, cache_row, s_.attention);
+    }
+    __syncwarp();
+    __syncthreads();
+    // All blocks have read the group's state: they have convolved.
+    if (writes && thread_ < kUnits) taps.remember(a.layer, p_.sizes, slot, channel);
+    decode_heads<kPassGroup>(a, {s_.latents[0], s_.latents[kPassGroup]},
+                             {s_.convolved[0], s_.convolved[kPassGroup]}, turn, kv_head, writes,
+                             cache_row, s_.attention);
+    __syncthreads();
+    Letter* parts = p_.letters->parts[kv_head][part];
+    walk.run([&](int, const DecodeWeighed& weighed) {
+      weighed.each_pair(kPassGroup, [&](int g, int c, float even, float odd) {
+        post_two(parts + g * kHeadDim + c, __float_as_uint(even), __float_as_uint(odd), time_);
+      });
+      if (thread_ < kPassGroup) {
+        post_two(parts + kPassGroup * kHeadDim + 2 * thread_,
+                 __float_as_uint(s_.attention.largest[thread_]),
+                 __float_as_uint(s_.attention.total[thread_]), time_);
+      }
+    });
+  }
+
+  // The parts of 32 columns of a head, by a wave.
+  __device__ void combine(const DecodeKeys& keys) {
+    constexpr int kAtOnce = DecodeCombined::kAtOnce, kEach = kHeadDim / 32;
+    const int head = other_ / kEach, g = head % kPassGroup;
+    const int column = g * kHeadDim + other_ % kEach * 32 + thread_;
+    const Letter* parts = p_.letters->parts[head / kPassGroup][0];
+    DecodeCombined combined;
+    for (int begin = 0; begin < keys.parts; begin += kAtOnce) {
+      const int count = keys.parts - begin < kAtOnce ? keys.parts - begin : kAtOnce;
+      float values[kAtOnce];
+      const Letter* from = parts + begin * kPartLetters;
+      const int own = thread_ % kAtOnce < count ? thread_ % kAtOnce : count - 1;
+      const Letters<2, true> known(from + own * kPartLetters + kPassGroup * kHeadDim + 2 * g,
+                                   time_);
+      collect_parts(from + column, kPartLetters, count, time_, values);
+      combined.add(known.value(0), known.value(1), count, [&](int p) { return values[p]; });
+    }
+    post_pairs(p_.letters->attended + other_ * 16, float(combined.result()), 32, time_);
+  }
+
+  // stream = what attention says, merged into it.
+  __device__ void give_back(const PassVectors& vectors) {
+    await(p_.letters->attended, kPassQueries / 2, time_);
+    const Letters<2, true> letters(p_.letters->attended + 2 * thread_, time_);
+    reinterpret_cast<uint2*>(s_.attended)[thread_] = {letters.bits[0], letters.bits[1]};
+    __syncthreads();
+    const PassToken<kQuerySteps> token(s_.attended);
+    hopper::wait_barrier(&s_.arrived[kOut], layer_ % 2);
+    multiply_token<kPanelTiles>(out_, token, s_.sums);
+    __syncthreads();
+    if (thread_ < kPanelRows) {
+      stream_ = vectors.after_attention(bf16(total(s_.sums, thread_)), stream_);
+      post(p_.letters->after_attention + column(), stream_, time_);
+    }
+  }
+
+  __device__ void experts(const DecodeAttention& a, const PassVectors& vectors, bool more) {
+    const auto m = row(p_.letters->after_attention, time_);
+    norm(m, vectors.mlp_norm);
+    const PassToken<kWidthSteps> token(s_.normed);
+    if (!projects()) narrow(a.layer.router_scale != nullptr, vectors, token);
+    hopper::publish_stores();  // rooms are the copy engine's again
+    __syncthreads();
+    const int chosen = choice();
+    bf16 x = bf16(0.0f);
+    if (chosen < p_.sizes.experts) {
+      const int64_t expert = chosen, row = block_ * kPanelRows;
+      gate_.ask(a.layer.gate_up.data, expert * 2 * kPassWidth + row, &s_.arrived[kGate]);
+      up_.ask(a.layer.gate_up.data, (expert * 2 + 1) * kPassWidth + row, &s_.arrived[kUp]);
+      hopper::wait_barrier(&s_.arrived[kGate], experts_ % 2);
+      down_.ask(a.layer.down.data, expert * kPassWidth + row, &s_.arrived[kDown]);
+      multiply_token<kPanelTiles>(gate_, token, s_.sums);
+      hopper::wait_barrier(&s_.arrived[kUp], experts_ % 2);
+      multiply_token<kPanelTiles>(up_, token, s_.sums, kPanelRows);
+      __syncthreads();
+      if (thread_ < 32) {
+        const int c = thread_ % kPanelRows;
+        const bf16 activated = decode_activated(total(s_.sums, c), total(s_.sums, kPanelRows + c));
+        post_pairs(p_.letters->activated + block_ * kPanelRows / 2, float(activated), kPanelRows,
+                   time_);
+      }
+      if (more) go_on();
+      x = second_product();
+      ++experts_;
+    } else if (more) {
+      go_on();
+    }
+    if (thread_ < kPanelRows) {
+      stream_ = vectors.after_mlp(x, stream_);
+      post(p_.letters->after_mlp + column(), stream_, time_);
+    }
+  }
+
+  // The router's states; `averages`: with a part of the layer before's.
+  __device__ void narrow(bool averages, const PassVectors& vectors,
+                         const PassToken<kWidthSteps>& token) {
+    hopper::wait_barrier(&s_.arrived[kFirstMatrix], layer_ % 2);
+    multiply_token<1>(narrow_, token, s_.sums);
+    __syncthreads();
+    if (thread_ >= 32) return;
+    const float sum = total(s_.sums, thread_ % gpu::kSkinnyRows);
+    const float now = float(bf16(sum + float(vectors.narrow_bias)));
+    state_ = averages ? float(bf16(fmaf(state_, float(vectors.narrow_scale), now))) : now;
+    post_pairs(p_.letters->states + other_ * gpu::kSkinnyRows / 2, state_, gpu::kSkinnyRows, time_);
+  }
+
+  // What the router says; also its weight.
+  __device__ int choice() {
+    int chosen = 0;
+    if (thread_ % 32 == 0) {
+      const Letters<2> letters(p_.letters->choice[block_], time_);
+      chosen = static_cast<int>(letters.bits[0]);
+      weight_ = letters.value(1);
+    }
+    __syncwarp();
+    weight_ = gpu::shuffle_from(weight_, 0);
+    return gpu::shuffle_from(chosen, 0);
+  }
+
+  // The next layer's matrices begin to come where the expert's first ones have been read.
+  __device__ void go_on() {
+    ask_layer(layer_ + 1);
+    norm_ = gpu::load_packed<W>(s_.at[(layer_ + 1) % 2].layer.input_norm + thread_ * W);
+  }
+
+  // The expert's, of this thread's column.
+  __device__ bf16 second_product() {
+    await(p_.letters->activated, kPassWidth / 2, time_);
+    const Letters<W / 2, true> letters(p_.letters->activated + 2 * thread_, time_,
+                                       2 * gpu::kThreads);
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      reinterpret_cast<uint2*>(s_.activated)[thread_ + k * gpu::kThreads] = {
+          letters.bits[2 * k], letters.bits[2 * k + 1]};
+    }
+    __syncthreads();
+    const PassToken<kWidthSteps> token(s_.activated);
+    hopper::wait_barrier(&s_.arrived[kDown], experts_ % 2);
+    multiply_token<kPanelTiles>(down_, token, s_.sums);
+    __syncthreads();
+    return bf16(float(bf16(total(s_.sums, thread_ % kPanelRows))) * weight_);
+  }
+
+  const PassPlan& p_;
+  Shared& s_;
+  int block_, other_, thread_;
+  Wide first_;
+  Out out_;
+  Wide gate_, up_, down_;
+  PassNarrow narrow_;
+  int layer_ = 0;
+  uint32_t time_ = 0, experts_ = 0;
+  float stream_ = 0, state_ = 0, weight_ = 0;  // of this thread's column, or row
+  gpu::Packed<W, bf16> norm_;                  // of the layer that begins
+};
+
+// --- the block of the router's network ---
+
+struct PassRouterShared {
+  alignas(16) bf16 second[kDecodeRouter * kRouterStride], last[kRouterClasses * kRouterStride];
+  alignas(16) bf16 a[gpu::kSkinnyRows * kRouterStride], b[gpu::kSkinnyRows * kRouterStride];
+  float sums[kDecodeRouter];
+  bf16 logits[kRouterClasses];
+  float weight;
+  int32_t chosen;
+};
+
+// Each wave has two times sixteen rows; the first matrix is in registers.
+__device__ void run_router(const PassPlan& p, PassRouterShared& shared) {
+  constexpr int W = gpu::kWide, kEach = 2;
+  static_assert(kEach * kRouterRows * gpu::kSkinnyWaves == kDecodeRouter);
+  const gpu::SkinnyLane lane;
+  const int thread = static_cast<int>(threadIdx.x), in_wave = thread % 32;
+  const int classes = p.sizes.experts + 1, first = lane.wave * kEach * kRouterRows;
+  uint32_t time = p.letters->time;
+  for (int i = 0; i < p.count; ++i) {
+    const DecodeLayer& l = p.layers[i];
+    ++time;
+    router_fetch(l.fc2, kDecodeRouter, shared.second);
+    router_fetch(l.router_out, classes, shared.last);
+    gpu::close_copies();
+    gpu::Bits128 matrix[kEach][2][kRouterSteps];
+#pragma unroll
+    for (int k = 0; k < kEach * 2; ++k) {
+      const bf16* row = l.fc1 + (first + k * 8 + lane.row) * kDecodeRouter;
+#pragma unroll
+      for (int s = 0; s < kRouterSteps; ++s) {
+        matrix[k / 2][k % 2][s] = gpu::load_once(row + s * gpu::kSkinnyStep + lane.column);
+      }
+    }
+    const bf16 first_bias = l.fc1_bias[thread], second_bias = l.fc2_bias[thread];
+    const auto norm = gpu::load_packed<W>(l.router_norm + in_wave * W);
+    const float balancing = in_wave < classes ? l.balancing[in_wave] : 0.0f;
+    const int told = p.work.replayed[i * kDecodeRows];
+    if (lane.wave == 0) {
+      const Letters<W / 2, true> letters(p.letters->states + in_wave * W / 2, time);
+      auto v = gpu::Floats<W>::of([&](int k) {
+        const uint32_t bits = letters.bits[k / 2];
+        return __uint_as_float(k % 2 == 0 ? bits << 16 : bits & 0xffff0000u);
+      });
+      float sum = 0;
+#pragma unroll
+      for (int k = 0; k < W; ++k) sum += v[k] * v[k];
+      const float mean = gpu::lanes_sum(sum, 32) / static_cast<float>(kDecodeRouter);
+      const float s = 1.0f / sqrtf(mean + p.sizes.eps);
+#pragma unroll
+      for (int k = 0; k < W; ++k) v[k] *= s * float(norm[k]);
+      gpu::store(shared.a + in_wave * W, v);
+    }
+    gpu::wait_for_copies<0>();
+    __syncthreads();
+    const auto activate = [&](bf16 bias, bf16* to) {
+      __syncthreads();
+      to[thread] = bf16(decode_gelu(float(bf16(shared.sums[thread] + float(bias)))));
+      __syncthreads();
+    };
+    const auto in_shared = [&](const bf16* of) {
+      return [of, &lane](int step, int upper) {
+        return *reinterpret_cast<const gpu::Bits128*>(of + (lane.row + upper * 8) * kRouterStride +
+                                                      step * gpu::kSkinnyStep + lane.column);
+      };
+    };
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const auto keep = [&](int, int r, int, float value) {
+        shared.sums[first + k * kRouterRows + r] = value;
+      };
+      router_multiply(
+          shared.a, 1, [&](int step, int upper) { return matrix[k][upper][step]; }, keep);
+    }
+    activate(first_bias, shared.b);
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const int begin = first + k * kRouterRows;
+      router_multiply(shared.b, 1, in_shared(shared.second + begin * kRouterStride),
+                      [&](int, int r, int, float value) { shared.sums[begin + r] = value; });
+    }
+    activate(second_bias, shared.a);
+    const int begin = lane.wave * kRouterRows;
+    if (begin < classes) {
+      router_multiply(
+          shared.a, 1, in_shared(shared.last + begin * kRouterStride),
+          [&](int, int r, int, float value) { shared.logits[begin + r] = bf16(value); });
+    }
+    __syncthreads();
+    if (lane.wave == 0) {
+      router_choose(shared.logits, classes, balancing, told, &shared.weight, &shared.chosen);
+    }
+    __syncthreads();
+    if (thread < kPassBlocks) {
+      post_two(p.letters->choice[thread], static_cast<uint32_t>(shared.chosen),
+               __float_as_uint(shared.weight), time);
+    }
+    if (thread == 0) p.work.chosen[i * kDecodeRows] = shared.chosen;
+  }
+  if (thread == 0) p.letters->time = time;  // all blocks have read it: they have answered
+}
+
+template <class Stored>
+__global__ void __launch_bounds__(gpu::kSkinnyThreads, 1)
+    decode_pass_layers(const __grid_constant__ PassPlan p) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
+  extern __shared__ gpu::Bits128 decode_shared[];
+  if (blockIdx.x == kPassBlocks) {
+    run_router(p, *reinterpret_cast<PassRouterShared*>(decode_shared));
+  } else {
+    PassBlock<Stored>(p, *reinterpret_cast<PassShared<Stored>*>(decode_shared)).run();
+  }
+#endif
+}
+
+template <class Stored>
+constexpr int64_t kPassSharedBytes = std::max(sizeof(PassShared<Stored>), sizeof(PassRouterShared));
+
+}  // namespace
+
+int64_t decode_pass_bytes() { return sizeof(PassLetters); }
+
+bool decode_passes(const gpu::Stream& stream, const DecodePlan& p, int rows) {
+  const DecodeSizes& s = p.sizes;
+  const bool shape = s.hidden == kPassWidth && s.expert_hidden == kPassWidth &&
+                     s.query_heads == kPassHeads && s.kv_heads == kPassKvHeads;
+  if (rows != 1 || !shape || gpu::using_portable_gemm()) return false;
+  const auto format = p.layers.front().qkv.packed;
+  for (const DecodeLayer& l : p.layers) {
+    for (const DecodeMatrix* m : {&l.qkv, &l.out, &l.gate_up, &l.down}) {
+      if (m->packed != format) return false;
+    }
+  }
+  return hopper::processors(stream) > kPassBlocks &&
+         gpu::most_shared_bytes(p.device) >= kPassSharedBytes<gpu::Bf16Matrix>;
+}
+
+void decode_pass(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
+                 const DecodePassMemory& memory) {
+  TEPHRA_ASSERT(rows == 1, "decode_passes was asked");
+  visit_stored(p.layers.front().qkv, [&]<class Stored>() {
+    const auto kernel = decode_pass_layers<Stored>;
+    stream.allow_shared(kernel, kPassSharedBytes<Stored>);
+    stream.launch_together(kernel,
+                           {.blocks = kPassBlocks + 1,
+                            .threads = gpu::kSkinnyThreads,
+                            .shared_bytes = kPassSharedBytes<Stored>},
+                           PassPlan{memory.layers, static_cast<int>(p.layers.size()), w, p.sizes,
+                                    static_cast<PassLetters*>(memory.letters)});
+  });
+}
+
+}  // namespace tephra::zaya1

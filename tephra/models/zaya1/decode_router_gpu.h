@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels of the router's network share: products of its narrow matrices, and the choice.
+#pragma once
+
+#include "tephra/models/zaya1/decode_gpu.h"
+
+namespace tephra::zaya1 {
+
+// A wave has sixteen rows of a matrix at once.
+inline constexpr int kRouterRows = 16;
+inline constexpr int kRouterSteps = kDecodeRouter / gpu::kSkinnyStep;
+inline constexpr int kRouterStride = decode_shared_stride(kDecodeRouter);
+inline constexpr int kRouterClasses =
+    (kDecodeExperts + 1 + kRouterRows - 1) / kRouterRows * kRouterRows;
+static_assert(kRouterClasses <= 32, "a lane has a class");
+
+__device__ inline float decode_gelu(float x) { return x * (0.5f * erfcf(-x * 0.70710678f)); }
+
+// A wave's sixteen rows times the eight tokens of x; rows(step, upper) is what a thread has of row
+// g, or g + 8. Then f(token, row of the sixteen, sum) for those of the `count` tokens that a thread
+// has: tokens 2t and 2t + 1 of rows g and g + 8.
+template <class Rows, class F>
+__device__ void router_multiply(const bf16* x, int count, const Rows& rows, const F& f) {
+  const gpu::SkinnyLane lane;
+  constexpr int kChains = 4;  // that do not wait for each other
+  float sums[4] = {}, chains[kChains][4] = {};
+#pragma unroll
+  for (int s = 0; s < kRouterSteps; ++s) {
+    const auto token = *reinterpret_cast<const gpu::Bits128*>(x + lane.row * kRouterStride +
+                                                              s * gpu::kSkinnyStep + lane.column);
+    gpu::multiply_skinny(chains[s % kChains], rows(s, 0), rows(s, 1), token);
+  }
+#pragma unroll
+  for (int k = 0; k < kChains; ++k) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) sums[c] += chains[k][c];
+  }
+  const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    if (pair + c % 2 < count) f(pair + c % 2, lane.row + c / 2 * 8, c / 2, sums[c]);
+  }
+}
+
+// Rows of a matrix go to shared memory: a wave has a row.
+__device__ inline void router_fetch(const bf16* matrix, int rows, bf16* to) {
+  const int at = static_cast<int>(threadIdx.x) % 32 * gpu::kWide;
+#pragma unroll 4
+  for (int r = static_cast<int>(threadIdx.x) / 32; r < rows;
+       r += static_cast<int>(blockDim.x) / 32) {
+    gpu::copy_to_shared(to + r * kRouterStride + at, matrix + r * kDecodeRouter + at);
+  }
+}
+
+// A wave has a token's logits, a lane a class. As ops/route_gpu.cu: the sum is formed in the order
+// of the classes, of equal scores the lower class is taken.
+__device__ inline void router_choose(const bf16* logits, int classes, float balancing, int told,
+                                     float* weight, int32_t* chosen) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bool own = lane < classes;
+  const float logit = own ? float(logits[lane]) : -INFINITY;
+  float shift = logit;
+  for (int mask = 16; mask > 0; mask /= 2) shift = fmaxf(shift, gpu::shuffle_xor(shift, mask));
+  const float part = own ? expf(logit - shift) : 0.0f;
+  float total = 0;
+#pragma unroll
+  for (int c = 0; c < kRouterClasses; ++c) total += gpu::shuffle_from(part, c);  // 0 beyond them
+  const float probability = part / total;
+  float best_score = own ? probability + balancing : -INFINITY;
+  int best = lane;
+  for (int mask = 16; mask > 0; mask /= 2) {
+    const float score = gpu::shuffle_xor(best_score, mask);
+    const int other = gpu::shuffle_xor(best, mask);
+    if (score > best_score || (score == best_score && other < best)) {
+      best = other;
+      best_score = score;
+    }
+  }
+  if (told >= 0) best = told;
+  if (lane == best) *weight = probability;
+  if (lane == 0) *chosen = best;
+}
+
+}  // namespace tephra::zaya1
