@@ -65,8 +65,7 @@ class Converter {
 // are not tried: iconv knows many that no page is in and that were never made for hostile bytes.
 constexpr std::string_view kCharsets[] = {
     "utf-8 utf8 unicode-1-1-utf-8 x-unicode20utf8",
-    "windows-1252 iso-8859-1 iso8859-1 iso_8859-1 latin1 l1 us-ascii ascii ansi_x3.4-1968 cp1252 "
-    "cp819 ibm819 x-cp1252",
+    "windows-1252 iso-8859-1 iso8859-1 iso_8859-1 latin1 l1 us-ascii ascii cp1252 x-cp1252 cp819",
     "iso-8859-2 iso8859-2 iso_8859-2 latin2 l2",
     "iso-8859-3 iso8859-3 iso_8859-3 latin3 l3",
     "iso-8859-4 iso8859-4 iso_8859-4 latin4 l4",
@@ -179,8 +178,6 @@ std::string from_iconv(const std::string& name, std::string_view bytes) {
   return from_windows_1252(bytes);
 }
 
-std::string valid_utf8(std::string text) { return is_utf8(text) ? text : lossy_utf8(text); }
-
 }  // namespace
 
 uint32_t windows_1252(unsigned char byte) {
@@ -222,7 +219,7 @@ std::string page_as_utf8(std::string_view page, std::string_view header_charset)
   } else if (name != "utf-8") {
     text = from_iconv(name, page);
   }
-  text = valid_utf8(std::move(text));
+  if (!is_utf8(text)) text = lossy_utf8(text);
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
   return text;
 }
