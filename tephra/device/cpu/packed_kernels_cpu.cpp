@@ -251,13 +251,10 @@ HWY_INLINE void write_lanes(const PackedProduct& p, int64_t row, int64_t n, VecF
 template <int kRows, int kPanels>
 using Sums = VecF[kRows][kPanels * kVectors];
 
-// kRows rows of x, from `row` on, by kPanels panels, `panel_bytes` apart; each activation is put
-// into a register once for all of them.
+// The exact sums of group `at` of x. Each activation is put into a register once for all panels.
 template <PackedFormat kFormat, int kRows, int kPanels, bool kStream>
-HWY_INLINE void multiply(const QuantisedRows& x, int64_t row, const std::byte* panel,
-                         int64_t panel_bytes, Sums<kRows, kPanels>& sums) {
-  const TagF df;
-  constexpr int64_t kGroupBytes = PackedLayout{kFormat, 0, 0}.group_bytes();
+HWY_INLINE void add_group(const QuantisedRows& x, int64_t at, const std::byte* codes,
+                          int64_t panel_bytes, Sum (&exact)[kRows][kPanels * kVectors]) {
   constexpr int kSums = kPanels * kVectors;
   constexpr int kStored = steps_stored(kFormat), kBlocks = kSteps / kStored;
   // A stream in 8 bits loads a group before it computes, where there are registers for it. In 4
@@ -266,6 +263,38 @@ HWY_INLINE void multiply(const QuantisedRows& x, int64_t row, const std::byte* p
   constexpr int kAtOnce = kOrdered && kVectors == 1 ? kBlocks : 1;
   HWY_ALIGN static constexpr std::array<uint8_t, 16> kTable = kCodes4;
   const auto table = hn::LoadDup128(TagB(), kTable.data());
+  for (int block = 0; block < kBlocks; block += kAtOnce) {
+    VecI stored[kAtOnce][kSums];
+    HWY_UNROLL(8)
+    for (int b = 0; b < kAtOnce; ++b) {
+      HWY_UNROLL(4)
+      for (int s = 0; s < kSums; ++s) {
+        stored[b][s] = stored_at(codes + s / kVectors * panel_bytes, block + b, s % kVectors);
+        if constexpr (kOrdered) keep_order();
+      }
+    }
+    HWY_UNROLL(8)
+    for (int i = 0; i < kAtOnce * kStored; ++i) {
+      Codes four[kSums];
+      for (int s = 0; s < kSums; ++s) {
+        four[s] = codes_of<kFormat>(stored[i / kStored][s], i % kStored, table);
+      }
+      HWY_UNROLL(4)
+      for (int r = 0; r < kRows; ++r) {
+        const int64_t step = (at + r * x.groups) * kSteps + block * kStored + i;
+        const Factors of_x = factors(x.values + 2 * step);
+        for (int s = 0; s < kSums; ++s) add(exact[r][s], four[s], of_x);
+      }
+    }
+  }
+}
+
+// kRows rows of x, from `row` on, by kPanels panels, `panel_bytes` apart.
+template <PackedFormat kFormat, int kRows, int kPanels, bool kStream>
+HWY_INLINE void multiply(const QuantisedRows& x, int64_t row, const std::byte* panel,
+                         int64_t panel_bytes, Sums<kRows, kPanels>& sums) {
+  const TagF df;
+  constexpr int64_t kGroupBytes = PackedLayout{kFormat, 0, 0}.group_bytes();
   for (auto& of_row : sums) {
     for (auto& sum : of_row) sum = hn::Zero(df);
   }
@@ -274,35 +303,12 @@ HWY_INLINE void multiply(const QuantisedRows& x, int64_t row, const std::byte* p
   const std::byte *scales = panel, *codes = panel + scale_bytes;  // of a group, in the first panel
   for (int64_t at = row * groups; at < (row + 1) * groups; ++at) {
     if constexpr (kStream) ask_ahead<kRows>(codes, kGroupBytes);
-    Sum exact[kRows][kSums];
+    Sum exact[kRows][kPanels * kVectors];
     for (int r = 0; r < kRows; ++r) {
       for (auto& sum : exact[r]) sum = start(x.offsets[at + r * groups]);
     }
-    for (int block = 0; block < kBlocks; block += kAtOnce) {
-      VecI stored[kAtOnce][kSums];
-      HWY_UNROLL(8)
-      for (int b = 0; b < kAtOnce; ++b) {
-        HWY_UNROLL(4)
-        for (int s = 0; s < kSums; ++s) {
-          stored[b][s] = stored_at(codes + s / kVectors * panel_bytes, block + b, s % kVectors);
-          if constexpr (kOrdered) keep_order();
-        }
-      }
-      HWY_UNROLL(8)
-      for (int i = 0; i < kAtOnce * kStored; ++i) {
-        Codes four[kSums];
-        for (int s = 0; s < kSums; ++s) {
-          four[s] = codes_of<kFormat>(stored[i / kStored][s], i % kStored, table);
-        }
-        HWY_UNROLL(4)
-        for (int r = 0; r < kRows; ++r) {
-          const int64_t step = (at + r * groups) * kSteps + block * kStored + i;
-          const Factors of_x = factors(x.values + 2 * step);
-          for (int s = 0; s < kSums; ++s) add(exact[r][s], four[s], of_x);
-        }
-      }
-    }
-    for (int s = 0; s < kSums; ++s) {
+    add_group<kFormat, kRows, kPanels, kStream>(x, at, codes, panel_bytes, exact);
+    for (int s = 0; s < kPanels * kVectors; ++s) {
       const auto* of_panel = reinterpret_cast<const bf16*>(scales + s / kVectors * panel_bytes);
       const VecF scale = load(of_panel + s % kVectors * kLanes);
       for (int r = 0; r < kRows; ++r) {
