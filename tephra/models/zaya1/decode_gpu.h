@@ -9,8 +9,14 @@
 
 namespace tephra::zaya1 {
 
-// stream = (x + hidden_bias) * hidden_scale + (stream + residual_bias) * residual_scale, as
-// merge_norm does, of one element. A column's part of the vectors is read ahead.
+// One element of the stream after a merge, as merge_norm has it. Which product is fused with the
+// sum is said: compilers choose, kernel by kernel.
+__device__ inline float decode_merged(bf16 x, float before, float hidden_scale, float hidden_bias,
+                                      float residual_scale, float residual_bias) {
+  return fmaf(float(x) + hidden_bias, hidden_scale, (before + residual_bias) * residual_scale);
+}
+
+// The merge into the stream, of one element. A column's part of the vectors is read ahead.
 struct DecodeMerged {
   DecodeMerge scale;
   float* stream;
@@ -22,10 +28,9 @@ struct DecodeMerged {
     int width;
 
     __device__ float before(int64_t row) const { return stream[row * width]; }
-    // Which product is fused with the sum is said: compilers choose, kernel by kernel.
     __device__ void write(int64_t row, float before, bf16 x) const {
       stream[row * width] =
-          fmaf(float(x) + hidden_bias, hidden_scale, (before + residual_bias) * residual_scale);
+          decode_merged(x, before, hidden_scale, hidden_bias, residual_scale, residual_bias);
     }
   };
   __device__ Column column(int c) const {

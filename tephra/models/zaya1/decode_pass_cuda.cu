@@ -268,8 +268,8 @@ struct PassMerge {
         residual_scale(m.residual_scale[c]),
         residual_bias(m.residual_bias[c]) {}
   __device__ float operator()(bf16 x, float before) const {
-    return (float(x) + float(hidden_bias)) * float(hidden_scale) +
-           (before + float(residual_bias)) * float(residual_scale);
+    return decode_merged(x, before, float(hidden_scale), float(hidden_bias), float(residual_scale),
+                         float(residual_bias));
   }
 };
 
