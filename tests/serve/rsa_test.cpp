@@ -18,7 +18,6 @@ class RsaApiTest : public ::testing::Test {
     model_->learn("sum", "It is 4.");
     model_->learn("hard", "<think>\nLet me see.\n</think>\n\nIt is 42.");
     model_->learn("odd", "Well</think>so");
-    model_->learn("long", "<think>\nA.\n</think>\n\nOne two three four five six. It is 42.");
     start({});
   }
   void start(ApiLimits limits) {
@@ -125,11 +124,24 @@ TEST_F(RsaApiTest, TagsInAnAnswerAreNotReadAgain) {
 }
 
 TEST_F(RsaApiTest, AChainThatHasEndedItsThinkingGoesOnWithItsAnswer) {
-  const Json r = ok("long", R"("rsa": {"n": 2, "c": 1, "rounds": 1, "beta": 40, "tau": 30},
-                               "chat_template_kwargs": {"enable_thinking": true})");
+  const std::string thought = "<think>\nA.\n</think>\n\n";
+  std::string answer = thought;
+  for (int i = 0; i < 40; ++i) answer += "and on it goes, ";
+  answer += "so it is 42.";
+  model_->learn("long", answer);
+  const auto all = static_cast<int64_t>(tokenizer_->encode(answer).size());
+  const int64_t beta = all * 6 / 10, tau = all * 45 / 100;
+  ASSERT_LT(static_cast<int64_t>(tokenizer_->encode(thought).size()), beta - tau)
+      << "the tail is to begin after the thinking";
+  const Json r = ok("long", format(R"("rsa": {{"n": 2, "c": 1, "rounds": 1, "beta": {}, "tau": {}}},
+                                      "chat_template_kwargs": {{"enable_thinking": true}})",
+                                   beta, tau));
   const std::string& content = part(r, {"choices", "0", "message", "content"}).string();
-  EXPECT_TRUE(content.ends_with("It is 42.")) << content;
-  EXPECT_EQ(part(r, {"rsa", "answer"}).string(), "42") << r.dump();
+  EXPECT_TRUE(content.ends_with("so it is 42.")) << r.dump();
+  EXPECT_EQ(content.find("think>"), std::string::npos) << content;
+  EXPECT_EQ(part(r, {"rsa", "answer"}).string(), "42");
+  EXPECT_LE(part(r, {"rsa", "tokens", "1", "prompt"}).integer(),
+            part(r, {"rsa", "tokens", "0", "prompt"}).integer() + 2 * tau);
 }
 
 TEST_F(RsaApiTest, StreamsWhatItDoesAsReasoning) {
