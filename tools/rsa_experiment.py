@@ -329,7 +329,7 @@ class Experiment:
             if o.until and begin + 1.1 * took - self.begin > o.until:
                 break
             jobs = [(key, f"{name}-{block}", words[name]) for name in words for key in keys
-                    if not (self.folder(*key) / f"{name}-{block}" / "tree.json").exists()]
+                    if not is_whole(self.folder(*key) / f"{name}-{block}")]
             for some in range(0, len(jobs), o.jobs):
                 self.finish({(*key, name): self.rsa(
                     self.folder(*key) / "model", self.folder(*key) / f"{name}.log", self.folder(*key) / name,
@@ -346,6 +346,27 @@ class Experiment:
 
 def tree_of(folder):
     return json.loads((folder / "tree.json").read_text())
+
+
+def is_whole(folder):
+    """Whether all is answered: a command that was stopped leaves a tree of what was finished, to be made again."""
+    if not (folder / "tree.json").exists():
+        return False
+    tree = tree_of(folder)
+    rounds = tree["options"]["rounds"] + 1
+    whole = [question for question in tree["questions"] if len(question["rounds"]) == rounds]
+    return len(whole) == tree.get("asked", len(tree["questions"]))
+
+
+def check_wholeness(folder):
+    """That of a tree of which a question, or a round of one, is missing, it is known."""
+    tree, part = tree_of(folder), folder.parent / "part"
+    part.mkdir()
+    assert is_whole(folder) and not is_whole(part)
+    for less in (dict(tree, questions=tree["questions"][1:]),
+                 dict(tree, questions=[dict(q, rounds=q["rounds"][1:]) for q in tree["questions"]])):
+        (part / "tree.json").write_text(json.dumps(less))
+        assert not is_whole(part), "a tree that was cut counts as whole"
 
 
 def aggregation_text(problem, tails):
@@ -492,6 +513,7 @@ def main():
             report(o)
             tasks = len(questions_of(o.out / "own-1", "rsa"))
             assert tasks == 2, f"2 tasks were to be answered, not {tasks}"
+            check_wholeness(o.out / "own-1" / "rsa-0")
         return
     try:
         if not o.report:

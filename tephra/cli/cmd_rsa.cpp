@@ -136,6 +136,12 @@ RsaForm make_form(const Options& o, const Tokenizer& tokenizer) {
   return form;
 }
 
+Json form_json(const Options& o) {
+  Json json = Json::Object{{"chat", o.chat}, {"no_think", o.no_think}, {"match", o.match}};
+  if (o.prompt_template) json["template"] = *o.prompt_template;
+  return json;
+}
+
 std::vector<RsaQuestion> read_problems(const Options& o, const RsaForm& form) {
   if (o.questions) {
     const std::vector<Question> questions = read_questions(*o.questions, form.match);
@@ -175,28 +181,34 @@ RsaOptions fitted_to(const RsaOptions& options, const std::vector<RsaQuestion>& 
   for (const RsaQuestion& q : questions) {
     longest = std::max(longest, prompt_tokens_without_tails(q.problem, options));
   }
-  RsaOptions r = fitted(options, engine.room_for(0), longest);
+  const int64_t room = engine.room_for(0);
+  if (const auto error = no_room_for_a_trace(options, room, longest)) throw *error;
+  RsaOptions r = fitted(options, room, longest);
   check_rsa(r);
   return r;
 }
 
-// What was asked, and what has come of it; after Ctrl-C of the questions that were finished, or of
-// the rounds of a single one.
+// What was asked, and what has come of it; after Ctrl-C or an error of the questions that were
+// finished, or of the rounds of a single one.
 struct Finished {
   std::vector<RsaQuestion> questions;
   std::vector<RsaOutcome> outcomes;
   double seconds = 0;
+  std::optional<Error> error;  // what ended it early
 };
 
 Finished solve(Rsa& rsa, const RsaOptions& options, const std::vector<RsaQuestion>& questions) {
   Finished all;
   const double begin = steady_seconds();
-  {
+  try {
     RsaProgress progress(static_cast<int64_t>(questions.size()), options);
     while (!rsa.finished() && !interrupted()) {
       if (const auto ended = rsa.next(0.1)) progress.ended(*ended, rsa.new_tokens());
       progress.show(rsa.new_tokens());
     }
+    if (interrupted()) all.error.emplace(Fault::interrupted, "interrupted");
+  } catch (const Error& error) {
+    all.error = error;
   }
   all.seconds = steady_seconds() - begin;
   for (size_t i = 0; i < questions.size(); ++i) {
@@ -210,11 +222,11 @@ Finished solve(Rsa& rsa, const RsaOptions& options, const std::vector<RsaQuestio
 
 std::string what_was_finished(const Options& o, const Finished& done, size_t questions) {
   const size_t finished = done.outcomes.size();
-  if (questions > 1) return format("{} of {} problems were finished", finished, questions);
   if (finished == 0) return "nothing was finished";
-  const size_t rounds = done.outcomes[0].rounds.size();
-  return format("{} of {} rounds were finished{}", rounds, o.rounds + 1,
-                o.out ? " and are in " + *o.out : "; with --out they would have been kept");
+  const std::string where = o.out ? " and are in " + *o.out : "; with --out they would be kept";
+  if (questions > 1) return format("{} of {} problems were finished{}", finished, questions, where);
+  return format("{} of {} rounds were finished{}", done.outcomes[0].rounds.size(), o.rounds + 1,
+                where);
 }
 
 // A trace that was cut has no answer, mostly.
@@ -291,13 +303,24 @@ int run(const Options& o) {
                          .options = options,
                          .questions = done.questions,
                          .outcomes = done.outcomes,
-                         .seconds = done.seconds};
-  if (o.out && !done.outcomes.empty()) write_tree(*o.out, report);
-  if (interrupted()) {
-    throw Error(Fault::interrupted, "interrupted; " + what_was_finished(o, done, questions.size()));
+                         .seconds = done.seconds,
+                         .asked = static_cast<int64_t>(questions.size()),
+                         .form = form_json(o)};
+  std::optional<Error> unwritten;  // told after the results, which are then all there is
+  try {
+    if (o.out && !done.outcomes.empty()) write_tree(*o.out, report);
+  } catch (const Error& error) {
+    unwritten = error;
+  }
+  if (unwritten && done.error) throw *unwritten;
+  if (done.error) {
+    throw Error(done.error->fault(),
+                format("{}; {}", done.error->what(), what_was_finished(o, done, questions.size())),
+                done.error->hint());
   }
   print_results(o, report);
   tell_of_cut_traces(report);
+  if (unwritten) throw *unwritten;
   return 0;
 }
 

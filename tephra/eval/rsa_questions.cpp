@@ -57,8 +57,9 @@ RsaQuestion rsa_question(const std::string& text, const std::string& answer, con
 }
 
 std::vector<RsaQuestion> rsa_questions(std::span<const Question> questions, const RsaForm& form) {
-  RsaForm as_is = form;  // a "prompt" is continued as it is
+  RsaForm as_is = form;  // a "prompt" is continued as it is, outside of any chat
   as_is.prompt = {.render = [](const std::string& text) { return text; }};
+  as_is.said = {};
   std::vector<RsaQuestion> all;
   for (const Question& q : questions) {
     RsaQuestion& one = all.emplace_back(rsa_question(q.text, q.answer, q.whole ? as_is : form));

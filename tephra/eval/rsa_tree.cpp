@@ -12,17 +12,23 @@ namespace {
 
 constexpr size_t kShownQuestions = 100;
 
-Json options_json(const RsaOptions& o) {
-  return Json::Object{{"n", o.traces},
-                      {"c", o.candidates},
-                      {"rounds", o.rounds},
-                      {"beta", o.trace_tokens},
-                      {"tau", o.tail_tokens},
-                      {"temperature", o.sampling.temperature},
-                      {"top_k", o.sampling.top_k},
-                      {"top_p", o.sampling.top_p},
-                      {"min_p", o.sampling.min_p},
-                      {"seed", static_cast<int64_t>(o.sampling.seed)}};
+Json options_json(const RsaOptions& o, const Json& form) {
+  Json json = Json::Object{{"n", o.traces},
+                           {"c", o.candidates},
+                           {"rounds", o.rounds},
+                           {"beta", o.trace_tokens},
+                           {"tau", o.tail_tokens},
+                           {"temperature", o.sampling.temperature},
+                           {"top_k", o.sampling.top_k},
+                           {"top_p", o.sampling.top_p},
+                           {"min_p", o.sampling.min_p},
+                           {"seed", static_cast<int64_t>(o.sampling.seed)}};
+  Json stop = Json::Array{};
+  for (const std::string& text : o.stop) stop.push_back(text);
+  json["stop"] = std::move(stop);
+  if (!form.is_object()) return json;
+  for (const auto& [name, value] : form.object()) json[name] = value;
+  return json;
 }
 
 Json trace_json(const RsaTrace& t, const RsaRound& round, size_t i) {
@@ -82,11 +88,10 @@ Json question_json(const RsaQuestion& q, const RsaOutcome& o, bool whole) {
 }
 
 Json report_json(const RsaReport& report, bool whole) {
-  Json json = Json::Object{{"format", "tephra-rsa-tree"},
-                           {"version", 1},
-                           {"model", report.model},
-                           {"options", options_json(report.options)},
-                           {"seconds", report.seconds}};
+  Json json = Json::Object{
+      {"format", "tephra-rsa-tree"}, {"version", 1},
+      {"model", report.model},       {"options", options_json(report.options, report.form)},
+      {"seconds", report.seconds},   {"asked", report.asked}};
   RsaTokens tokens;
   bool known = !report.outcomes.empty();
   Json questions = Json::Array{};

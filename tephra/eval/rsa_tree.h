@@ -14,6 +14,8 @@ struct RsaReport {
   std::span<const RsaQuestion> questions;
   std::span<const RsaOutcome> outcomes;  // of as many questions, from the first on
   double seconds = 0;
+  int64_t asked = static_cast<int64_t>(outcomes.size());  // more, when it was ended early
+  Json form = {};  // further options: how questions were put and answers read
 };
 
 // Every trace: its parents, text, tail, answer and tokens.

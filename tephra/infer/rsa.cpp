@@ -8,11 +8,12 @@
 #include <mutex>
 #include <numeric>
 
-#include "tephra/base/error.h"
 #include "tephra/base/hash.h"
 #include "tephra/base/parallel.h"
+#include "tephra/base/text.h"
 #include "tephra/core/rng.h"
 #include "tephra/text/aggregation.h"
+#include "tephra/text/chat_session.h"
 #include "tephra/text/text_stream.h"
 
 namespace tephra {
@@ -46,6 +47,18 @@ RsaOptions fitted(RsaOptions o, int64_t room, int64_t prompt) {
     }
   }
   return o;
+}
+
+std::optional<Error> no_room_for_a_trace(const RsaOptions& o, int64_t room, int64_t prompt) {
+  const int64_t tails = o.rounds > 0 ? o.candidates : 0;
+  const int64_t tail = std::max<int64_t>(1, o.tail_tokens);
+  if (prompt + tails * tail < room) return std::nullopt;
+  const bool too_long = prompt + tails >= room;
+  return Error(Fault::usage,
+               format("RSA: a problem of {} tokens and {} tails of {} leave no room for a trace in "
+                      "the context of {}",
+                      prompt, tails, tail, room - 1),
+               too_long ? "shorten the problem" : "make tails (tau) shorter, or take fewer");
 }
 
 std::string to_text(const RsaOptions& o) {
@@ -167,7 +180,8 @@ Rsa::Rsa(Engine& engine, const Tokenizer& tokenizer, std::vector<RsaProblem> pro
   for (size_t i = 0; i < problems.size(); ++i) check(problems[i], i);
   for (RsaProblem& p : problems) {
     const uint32_t draws = draws_of(p.prompt);
-    problems_.push_back({.given = std::move(p), .draws = draws, .tree = {}});
+    const bool thinking = ChatSession::opens_thinking(tokenizer_.decode(p.prompt));
+    problems_.push_back({.given = std::move(p), .draws = draws, .thinking = thinking, .tree = {}});
   }
   begin_problems();
 }
@@ -184,8 +198,10 @@ int64_t Rsa::new_tokens() const { return channel_->new_tokens; }
 int64_t prompt_tokens_without_tails(const RsaProblem& problem, const RsaOptions& o) {
   const auto first = static_cast<int64_t>(problem.prompt.size());
   if (o.rounds == 0 || o.continues()) return first;
-  const std::vector<std::string> none(static_cast<size_t>(o.candidates));
-  return std::max(first, static_cast<int64_t>(problem.aggregate(none).size()));
+  // Tails of a letter each, less these: where nothing is between two line ends, they may be one
+  // token.
+  const std::vector<std::string> letters(static_cast<size_t>(o.candidates), "x");
+  return std::max(first, static_cast<int64_t>(problem.aggregate(letters).size()) - o.candidates);
 }
 
 // The longest prompt that a round may have, and a trace after it.
@@ -247,7 +263,7 @@ EngineRequest Rsa::request_for(size_t problem, int64_t trace, const std::vector<
   }
   EngineRequest r;
   r.prompt = prompt;
-  // A tail's text may have a token more than it was cut from.
+  // Where a tail meets the words around it, there may be a token more than was counted.
   r.max_new_tokens =
       std::min(options_.trace_tokens, engine_.room_for(static_cast<int64_t>(prompt.size())));
   require(r.max_new_tokens >= 1,
@@ -289,6 +305,25 @@ void Rsa::begin_round(size_t problem) {
   for (const uint64_t id : engine_.submit(std::move(requests))) ids_.push_back(id);
 }
 
+// The think tags of a chain that lie before its tail, so that what follows is still told from
+// reasoning, by the model as by readers. They take their place from the tail; none where it has
+// not enough.
+std::vector<int32_t> Rsa::lost_tags(const Work& work, std::span<const int32_t> ids) const {
+  const int64_t tokens = options_.tail_tokens;
+  const std::string whole = tokenizer_.decode(ids);
+  const bool opened = trim(whole).starts_with("<think>");
+  if (static_cast<int64_t>(ids.size()) <= tokens || (!opened && !work.thinking)) return {};
+  const std::string opening = opened ? "<think>\n" : "";
+  std::vector<int32_t> tags = tokenizer_.encode(opening);
+  const auto kept =
+      static_cast<size_t>(tokens) - std::min(tags.size(), static_cast<size_t>(tokens));
+  if (whole.find("</think>") < tokenizer_.decode(ids.first(ids.size() - kept)).size()) {
+    tags = tokenizer_.encode(opening + "</think>\n\n");
+  }
+  if (static_cast<int64_t>(tags.size()) >= tokens) tags.clear();
+  return tags;
+}
+
 void Rsa::fill_tail(Work& work, int64_t trace) const {
   const auto i = static_cast<size_t>(trace);
   RsaTrace& t = work.tree.rounds.back()[i];
@@ -298,8 +333,11 @@ void Rsa::fill_tail(Work& work, int64_t trace) const {
   }
   // What a stop string cut off is not part of the trace.
   if (t.end == EndReason::stopped) ids = tokenizer_.encode(t.text);
-  t.tail_ids = last_of(std::move(ids), options_.tail_tokens);
-  t.tail = tail_text(tokenizer_, t.tail_ids, options_.tail_tokens);
+  std::vector<int32_t> tags;
+  if (options_.continues()) tags = lost_tags(work, ids);
+  const int64_t kept = options_.tail_tokens - static_cast<int64_t>(tags.size());
+  t.tail = tail_text(tokenizer_, ids, kept);
+  t.tail_ids = joined_ids(std::move(tags), last_of(std::move(ids), kept));
 }
 
 std::optional<Rsa::Ended> Rsa::next(double seconds) {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "tephra/base/error.h"
 #include "tephra/infer/engine.h"
 #include "tephra/text/tokenizer.h"
 
@@ -40,6 +41,10 @@ struct RsaOptions {
 // most half of beta then.
 RsaOptions fitted(RsaOptions options, int64_t room, int64_t prompt);
 
+// Why a prompt of so many tokens and its tails leave no room for any trace; nothing when they do.
+// To be asked before fitted, which then could only make up a trace of one token.
+std::optional<Error> no_room_for_a_trace(const RsaOptions& options, int64_t room, int64_t prompt);
+
 // "16 traces of at most 1024 tokens, then 2 rounds with 4 tails of 512 tokens".
 std::string to_text(const RsaOptions& options);
 
@@ -57,7 +62,7 @@ struct RsaTrace {
   std::vector<int32_t> tokens;   // new ones
   // Of the new tokens; when C = 1, of the carried ones before them, too.
   std::string text;
-  std::vector<int32_t> tail_ids;  // what the next round may see
+  std::vector<int32_t> tail_ids;  // what the next round may see; when C = 1, after lost think tags
   std::string tail;
   EndReason end = EndReason::length;
   bool rested = false;  // C = 1 and its parent had ended: there was nothing to go on with
@@ -120,6 +125,7 @@ class Rsa {
   struct Work {
     RsaProblem given;
     uint32_t draws = 0;
+    bool thinking = false;  // the prompt ends inside of a think block
     RsaTree tree;
     int64_t open = 0;  // traces of the round that have not ended
     bool finished = false;
@@ -132,6 +138,7 @@ class Rsa {
   EngineRequest request_for(size_t problem, int64_t trace, const std::vector<int32_t>& prompt);
   std::vector<int32_t> prompt_of(const Work& work, const RsaTrace& trace) const;
   void fill_tail(Work& work, int64_t trace) const;  // of the newest round
+  std::vector<int32_t> lost_tags(const Work& work, std::span<const int32_t> ids) const;
   void cancel();
 
   Engine& engine_;

@@ -11,6 +11,7 @@
 #include "tephra/base/json.h"
 #include "tephra/infer/engine.h"
 #include "tephra/serve/metrics.h"
+#include "tephra/text/chat_parser.h"
 #include "tephra/text/tokenizer.h"
 
 namespace tephra {
@@ -32,6 +33,7 @@ struct AnswerSpec {
 struct AnswerPiece {
   size_t answer = 0;
   std::string text = {};
+  ChatDelta told = {};  // what is known to be reasoning or content, in chats
   std::vector<EngineToken> prompt_tokens = {};  // with their logprobs, when asked for
   std::vector<EngineToken> tokens = {};         // likewise
   std::optional<EngineEnd> end = {};            // with the last piece

@@ -194,7 +194,11 @@ PromptRoom Api::prompt_room(const ChatRequest& r, const ChatOptions& form,
   return room;
 }
 
-void Api::check_queue(int64_t wanted) const {
+void Api::check_queue(int64_t wanted, const char* field) const {
+  const int64_t most = options_.engine.sequences + options_.waiting;
+  require_field(wanted <= most, field,
+                "{} answers at once are more than the {} that this server makes and lets wait",
+                wanted, most);
   const EngineStats now = engine_.stats();
   const int64_t free = std::max<int64_t>(0, options_.engine.sequences - now.running);
   if (now.waiting + wanted > options_.waiting + free) {
@@ -220,14 +224,14 @@ std::shared_ptr<PieceSource> Api::start_rsa(const ChatRequest& r, const Json& me
       }};
   options = fit_rsa(options, options_.limits, engine_.room_for(0),
                     prompt_tokens_without_tails(problem, options));
-  check_queue(options.traces);
+  check_queue(options.traces, "rsa.n");
   const bool thinking = ChatSession::opens_thinking(chat_->render(messages, {}, form));
   return std::make_shared<RsaSource>(engine_, tokenizer_, metrics_, std::move(problem), options,
                                      thinking);
 }
 
 std::shared_ptr<AnswerSource> Api::start(const CommonRequest& r, AnswerSpec spec) {
-  check_queue(static_cast<int64_t>(spec.prompts.size()) * r.n);
+  check_queue(static_cast<int64_t>(spec.prompts.size()) * r.n, r.n > 1 ? "n" : "prompt");
   size_t longest = 0;
   for (const auto& prompt : spec.prompts) longest = std::max(longest, prompt.size());
   const int64_t room = engine_.room_for(static_cast<int64_t>(longest));

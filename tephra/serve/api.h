@@ -68,7 +68,8 @@ class Api {
   std::vector<int32_t> prompt_ids(const std::string& text, AddSpecial special) const;
   PromptRoom prompt_room(const ChatRequest& request, const ChatOptions& form,
                          const Json& tools) const;
-  void check_queue(int64_t answers) const;  // ApiError when so many more may not wait
+  // ApiError when so many more may not wait, naming the field when they never may.
+  void check_queue(int64_t answers, const char* field) const;
   // A chat answered by Markovian RSA, from messages that have what was retrieved in them.
   std::shared_ptr<PieceSource> start_rsa(const ChatRequest& request, const Json& messages,
                                          const ChatOptions& form);

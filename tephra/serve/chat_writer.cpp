@@ -87,6 +87,7 @@ std::vector<Json> ChatWriter::events(const AnswerPiece& piece) {
   Answer& a = answers_[piece.answer];
   Json told = Json::Object{};
   add_delta(a, a.parser.add(piece.text), told);
+  add_delta(a, piece.told, told);
   if (piece.end) {
     add_delta(a, a.parser.finish(), told);
     const bool called = !a.tool_calls.array().empty();

@@ -52,6 +52,10 @@ RsaOptions read_rsa(const ChatRequest& r, const ApiLimits& limits) {
 }
 
 RsaOptions fit_rsa(const RsaOptions& o, const ApiLimits& limits, int64_t room, int64_t prompt) {
+  if (const auto error = no_room_for_a_trace(o, room, prompt)) {
+    throw ApiError(400, format("{}; {}", error->what(), error->hint()), "rsa",
+                   "context_length_exceeded");
+  }
   const bool chosen = o.trace_tokens > 0;
   RsaOptions f = fitted(o, room, prompt);
   if (!chosen) {
@@ -65,7 +69,7 @@ RsaOptions fit_rsa(const RsaOptions& o, const ApiLimits& limits, int64_t room, i
         400,
         format("a prompt of {} tokens with {} tails of {} and a trace of {} do not fit "
                "this server's {}; ask for a smaller beta or tau",
-               prompt, f.rounds > 0 ? f.candidates : 0, f.tail_tokens, f.trace_tokens, room),
+               prompt, f.rounds > 0 ? f.candidates : 0, f.tail_tokens, f.trace_tokens, room - 1),
         "rsa", "context_length_exceeded");
   }
   return f;

@@ -31,6 +31,12 @@ EngineUsage usage_of(const RsaTree& tree) {
   return usage;
 }
 
+AnswerPiece reasoning_piece(std::string text) {
+  AnswerPiece piece;
+  piece.told.reasoning = std::move(text);
+  return piece;
+}
+
 }  // namespace
 
 RsaSource::RsaSource(Engine& engine, const Tokenizer& tokenizer, ServeMetrics& metrics,
@@ -48,16 +54,16 @@ RsaSource::RsaSource(Engine& engine, const Tokenizer& tokenizer, ServeMetrics& m
 
 AnswerPiece RsaSource::opening() {
   opened_ = true;
-  return {.text = (thinking_ ? "" : "<think>\n") + to_text(options_) + "\n"};
+  return reasoning_piece(to_text(options_) + "\n");
 }
 
 AnswerPiece RsaSource::progress(const Rsa::Ended& e) const {
   const std::vector<RsaTrace>& round = rsa_.tree(0).rounds[static_cast<size_t>(e.round)];
   const RsaTrace& trace = round[static_cast<size_t>(e.trace)];
   const std::string answer = question_.given(trace.text);
-  return {.text =
-              format("Round {}, trace {}: {} ({} tokens)\n", e.round, e.trace + 1,
-                     answer.empty() ? "no answer" : clipped(answer, 60), trace.usage.new_tokens)};
+  return reasoning_piece(format("Round {}, trace {}: {} ({} tokens)\n", e.round, e.trace + 1,
+                                answer.empty() ? "no answer" : clipped(answer, 60),
+                                trace.usage.new_tokens));
 }
 
 Json RsaSource::report(const RsaOutcome& outcome) const {
@@ -80,9 +86,9 @@ AnswerPiece RsaSource::answer() {
   metrics_.whole_request(steady_seconds() - arrived_);
   const RsaOutcome outcome = rsa_outcome(question_, rsa_.tree(0));
   const RsaTrace& chosen = outcome.tree.rounds.back()[outcome.chosen()];
-  const ChatReply reply = ChatParser::parse(chosen.text, {.starts_thinking = thinking_});
-  AnswerPiece piece{.text = "\n" + reply.reasoning};
-  piece.text += "\n</think>\n\n" + reply.content;
+  AnswerPiece piece;
+  piece.told = ChatParser::parse(chosen.text, {.starts_thinking = thinking_});
+  if (!piece.told.reasoning.empty()) piece.told.reasoning.insert(0, "\n");
   piece.end = EngineEnd{.reason = chosen.end, .error = {}, .usage = usage_of(outcome.tree)};
   piece.report = report(outcome);
   return piece;

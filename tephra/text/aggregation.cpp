@@ -18,13 +18,29 @@ std::string aggregation_text(std::string_view problem, std::span<const std::stri
   return text + "Weigh them and write one correct solution.";
 }
 
-std::string tail_text(const Tokenizer& tokenizer, std::span<const int32_t> ids, int64_t tokens) {
+namespace {
+
+std::string text_of_last(const Tokenizer& tokenizer, std::span<const int32_t> ids, int64_t tokens) {
   const size_t kept = std::min(ids.size(), static_cast<size_t>(std::max<int64_t>(0, tokens)));
   const bool cut = kept < ids.size();
   std::string text = tokenizer.decode(ids.last(kept), {.keep_special = false});
   // A cut within a character leaves bytes that mean nothing by themselves.
   constexpr std::string_view kReplacement = "\xef\xbf\xbd";
   while (cut && text.starts_with(kReplacement)) text.erase(0, kReplacement.size());
+  return text;
+}
+
+}  // namespace
+
+std::string tail_text(const Tokenizer& tokenizer, std::span<const int32_t> ids, int64_t tokens) {
+  std::string text = text_of_last(tokenizer, ids, tokens);
+  // A byte that is no character has become a mark of three, so the text may have more tokens than
+  // it came from.
+  for (int64_t kept = tokens; kept > 0; --kept) {
+    const std::vector<int32_t> again = tokenizer.encode(text);
+    if (static_cast<int64_t>(again.size()) <= tokens) break;
+    text = text_of_last(tokenizer, again, kept);
+  }
   return text;
 }
 

@@ -16,7 +16,8 @@ namespace tephra {
 // The problem comes first, so that the prompts of a round share their beginning.
 std::string aggregation_text(std::string_view problem, std::span<const std::string> tails);
 
-// The last `tokens` of these, as text: whole characters, special tokens left out.
+// The last `tokens` of these, as text: whole characters, special tokens left out; of no more tokens
+// when it is encoded again.
 std::string tail_text(const Tokenizer& tokenizer, std::span<const int32_t> ids, int64_t tokens);
 
 // The same of a text.

@@ -87,6 +87,44 @@ TEST_F(RsaCommand, KeepsWholeRoundsOfAProblemThatIsInterrupted) {
   EXPECT_EQ(rounds.back().find("traces")->array().size(), 2u);
 }
 
+TEST_F(RsaCommand, KeepsWhatWasFinishedWhenItFails) {
+  // A template that takes no tails, but for those that measure its length or of a question that
+  // says so.
+  write_file(scratch_ / "model/chat_template.jinja",
+             "{% set text = messages[-1].content %}"
+             "{% if 'Ends of' in text and '\\nx\\n' not in text and 'short' not in text %}"
+             "{{ raise_exception('no tails') }}{% endif %}{{ text[:40] }}");
+  const auto tree_of = [&] {
+    return Json::parse(read_file(scratch_ / "tree/tree.json"), "tree.json");
+  };
+  const Ran one = rsa(with_few({"--chat", "--prompt", "What is 2 + 2?", "--out", at("tree")}));
+  EXPECT_EQ(one.code, 2) << one.err;
+  EXPECT_NE(one.err.find("no tails; 1 of 2 rounds were finished and are in " + at("tree")),
+            std::string::npos)
+      << one.err;
+  EXPECT_EQ(tree_of().find("questions")->array()[0].find("rounds")->array().size(), 1u);
+
+  write_file(scratch_ / "q.jsonl",
+             "{\"question\": \"short 1+1?\", \"answer\": 2}\n"
+             "{\"question\": \"1+2?\", \"answer\": 3}\n");
+  const Ran many = rsa(
+      with_few({"--chat", "--questions", at("q.jsonl"), "--sequences", "1", "--out", at("tree")}));
+  EXPECT_EQ(many.code, 2) << many.err;
+  EXPECT_NE(many.err.find("1 of 2 problems were finished and are in"), std::string::npos)
+      << many.err;
+  EXPECT_EQ(tree_of().find("questions")->array().size(), 1u);
+  EXPECT_EQ(tree_of().find("asked")->integer(), 2);
+  EXPECT_TRUE(tree_of().find("options")->find("chat")->boolean());
+}
+
+TEST_F(RsaCommand, TellsResultsThatCannotBeWritten) {
+  std::filesystem::create_directories(scratch_ / "tree/tree.json/in the way");
+  const Ran ran = rsa(with_few({"--prompt", "What is 2 + 2?", "--json", "--out", at("tree")}));
+  EXPECT_NE(ran.code, 0) << ran.err;
+  EXPECT_NE(ran.err.find("tree.json"), std::string::npos) << ran.err;
+  EXPECT_EQ(Json::parse(ran.out, "stdout").find("asked")->integer(), 1);
+}
+
 TEST_F(RsaCommand, FewTracesNeedNoOtherFlag) {
   const Ran ran = rsa({"--prompt", "What is 2 + 2?", "--n", "2", "--rounds", "1", "--beta", "16"});
   EXPECT_EQ(ran.code, 0) << ran.err;
@@ -130,6 +168,12 @@ TEST_F(RsaCommand, SaysWhatIsWrongBeforeAnyWork) {
   expect_refused({"--prompt", "x", "--temperature", "0"}, 2, "give a temperature");
   expect_refused({"--prompt", "x", "--beta", "8", "--tau", "9"}, 2, "tails of 1 to 8 tokens");
   expect_refused({"--prompt", "x", "--beta", "4000"}, 2, "do not fit the context of 2048");
+  expect_refused({"--prompt", "x", "--tau", "5000"}, 2,
+                 "4 tails of 5000 leave no room for a trace in the context of 2048\n  try: "
+                 "make tails (tau) shorter, or take fewer");
+  expect_refused({"--prompt", std::string(9000, '?'), "--beta", "1", "--tau", "1"}, 2,
+                 "4 tails of 1 leave no room for a trace in the context of 2048\n  try: "
+                 "shorten the problem");
   expect_refused({"--questions", at("none.jsonl")}, 2, "none.jsonl");
   expect_refused({"--questions", "q", "--answer", "4"}, 2, "--answer is for --prompt");
   expect_refused({"--prompt", "x", "--no-think"}, 2, "--no-think is for --chat");

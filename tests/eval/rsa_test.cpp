@@ -106,6 +106,13 @@ TEST(RsaOutcomes, ProblemsAreAskedAsTheyAreTrained) {
   EXPECT_EQ(tokenizer.decode(asked[0].problem.prompt, {.keep_special = false}), "One?\n");
   EXPECT_EQ(tokenizer.decode(asked[1].problem.prompt, {.keep_special = false}), "As it is:");
   EXPECT_TRUE(asked[1].right("it is 2"));
+  // Nor is it read as a chat whose template opened a think block.
+  RsaForm chat = form;
+  chat.said = [](std::string_view) { return std::string(); };
+  const std::vector<RsaQuestion> in_chat = rsa_questions(questions, chat);
+  EXPECT_EQ(in_chat[0].given("it is 1"), "");
+  EXPECT_EQ(in_chat[1].given("it is 2"), "2");
+  EXPECT_TRUE(in_chat[1].right("it is 2"));
 }
 
 TEST(RsaTrees, SayWhenNoTraceGaveAnAnswer) {
@@ -125,15 +132,20 @@ TEST(RsaTrees, AreWrittenWhole) {
   RsaOptions options;
   options.traces = 3;
   options.sampling.min_p = 0.05;
+  options.stop = {"\n\n"};
   const RsaReport report{.model = "m",
                          .options = options,
                          .questions = questions,
                          .outcomes = outcomes,
-                         .seconds = 1.5};
+                         .seconds = 1.5,
+                         .form = Json::Object{{"match", "exact"}}};
   const Json tree = rsa_tree_json(report);
   EXPECT_EQ(tree.find("options")->find("n")->integer(), 3);
   EXPECT_EQ(tree.find("options")->find("min_p")->number(), 0.05);
   EXPECT_EQ(tree.find("options")->find("top_k")->integer(), 0);
+  EXPECT_EQ(tree.find("options")->find("stop")->dump(), R"(["\n\n"])");
+  EXPECT_EQ(tree.find("options")->find("match")->string(), "exact");
+  EXPECT_EQ(tree.find("asked")->integer(), 1);
   EXPECT_EQ(tree.find("tokens")->find("prompt")->integer(), 60);
   EXPECT_DOUBLE_EQ(tree.find("score")->find("mean")->number(), 2.0 / 3);
   const Json& question = tree.find("questions")->array()[0];

@@ -118,7 +118,7 @@ TEST_F(RsaTest, IsWhatAPlainLoopOverItsTracesGives) {
       if (round > 0) {
         std::vector<std::string> tails;
         for (const int64_t parent : draw_parents(o, draws, round, i)) {
-          tails.push_back(tokenizer_->decode(last(before[static_cast<size_t>(parent)], 10)));
+          tails.push_back(tail_text(*tokenizer_, before[static_cast<size_t>(parent)], 10));
         }
         prompt = tokenizer_->encode(aggregation_text(question(1), tails));
       }
@@ -212,18 +212,43 @@ TEST_F(RsaTest, WithTailsAsLongAsTracesIsFullRsa) {
   RsaOptions o = small();
   o.tail_tokens = o.trace_tokens;
   const RsaTree tree = tree_of(5, o);
+  int whole_texts = 0;  // but for those of broken bytes, whose text has more tokens
   for (const auto& round : tree.rounds) {
     for (const RsaTrace& t : round) {
       EXPECT_EQ(t.tail_ids, t.tokens);
-      EXPECT_EQ(t.tail, tokenizer_->decode(t.tokens, {.keep_special = false}));
+      const std::string text = tokenizer_->decode(t.tokens, {.keep_special = false});
+      if (tokenizer_->encode(text).size() > 24) continue;
+      ++whole_texts;
+      EXPECT_EQ(t.tail, text);
     }
   }
+  EXPECT_GT(whole_texts, 0);
   std::vector<std::string> whole;
   for (const int64_t parent : tree.rounds[1][2].parents) {
-    whole.push_back(tree.rounds[0][static_cast<size_t>(parent)].text);
+    whole.push_back(tree.rounds[0][static_cast<size_t>(parent)].tail);
   }
   const auto prompt = tokenizer_->encode(aggregation_text(question(5), whole));
   EXPECT_EQ(tree.rounds[1][2].usage.prompt_tokens, static_cast<int64_t>(prompt.size()));
+}
+
+// A random model writes bytes that are no characters.
+TEST_F(RsaTest, PromptsStayWithinTheProblemAndItsTails) {
+  RsaOptions o = small();
+  o.trace_tokens = 64;
+  o.tail_tokens = 31;
+  int64_t broken = 0;
+  for (const int64_t i : {1, 2, 3}) {
+    const RsaTree tree = tree_of(i, o);
+    for (size_t r = 0; r < tree.rounds.size(); ++r) {
+      for (const RsaTrace& t : tree.rounds[r]) {
+        if (t.text.find("\xef\xbf\xbd") != t.text.npos) ++broken;
+        EXPECT_FALSE(t.tail.starts_with("\xef\xbf\xbd")) << t.tail;
+        EXPECT_TRUE(t.text.ends_with(t.tail)) << t.text << "\n" << t.tail;
+        EXPECT_LE(t.usage.prompt_tokens, prompt_tokens_without_tails(problem(i), o) + 2 * 31);
+      }
+    }
+  }
+  EXPECT_GT(broken, 0);
 }
 
 TEST_F(RsaTest, GivesOneSeedOneTreeWhateverElseIsDone) {

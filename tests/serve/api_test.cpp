@@ -335,10 +335,27 @@ TEST_F(ApiTest, LetsOnlySoManyWait) {
   options.waiting = 1;
   options.engine.sequences = 2;
   start(std::move(options));
-  expect_refused("/v1/completions", R"({"prompt": "x", "n": 4})", 429, "try again soon");
-  const HttpResponse r = post("/v1/completions", R"({"prompt": "x", "n": 4})");
-  EXPECT_EQ(r.headers.at(0).first, "Retry-After");
+  // So many never may, so that trying again is no advice.
+  const std::string never = "4 answers at once are more than the 3 that this server makes";
+  expect_refused("/v1/completions", R"({"prompt": "x", "n": 4})", 400, "n: " + never);
+  expect_refused("/v1/completions", R"({"prompt": ["x", "x", "x", "x"]})", 400, "prompt: " + never);
+  expect_refused("/v1/chat/completions",
+                 R"({"messages": [{"role": "user", "content": "x"}], "rsa": {"n": 4}})", 400,
+                 "rsa.n: " + never);
   complete(R"({"prompt": "x", "n": 3})");
+
+  model_->learn("long", std::string(20000, 'x'));
+  HttpRequest long_ones;
+  long_ones.method = "POST";
+  long_ones.path = "/v1/completions";
+  long_ones.headers = {{"content-type", "application/json"}};
+  long_ones.body =
+      R"({"prompt": "<|user|>long<|assistant|>", "max_tokens": 4000, "n": 2, "stream": true})";
+  const HttpResponse running = api_->handle(long_ones, somebody_);  // nobody reads it yet
+  const HttpResponse r = post("/v1/completions", R"({"prompt": "x", "n": 2})");
+  EXPECT_EQ(r.status, 429) << r.body;
+  EXPECT_NE(r.body.find("try again soon"), std::string::npos) << r.body;
+  EXPECT_EQ(r.headers.at(0).first, "Retry-After");
 }
 
 TEST_F(ApiTest, CancelsWhenTheClientIsGone) {

@@ -17,6 +17,7 @@ class RsaApiTest : public ::testing::Test {
     model_.emplace(*tokenizer_);
     model_->learn("sum", "It is 4.");
     model_->learn("hard", "<think>\nLet me see.\n</think>\n\nIt is 42.");
+    model_->learn("odd", "Well</think>so");
     start({});
   }
   void start(ApiLimits limits) {
@@ -114,6 +115,35 @@ TEST_F(RsaApiTest, KeepsReasoningApartFromAnswers) {
   EXPECT_EQ(part(cut, {"rsa", "votes"}).dump(), "[]");
 }
 
+TEST_F(RsaApiTest, TagsInAnAnswerAreNotReadAgain) {
+  const Json r = ok("odd", R"("rsa": {"n": 2, "c": 2, "rounds": 1}, "max_tokens": 40)");
+  const Json& message = part(r, {"choices", "0", "message"});
+  EXPECT_EQ(part(message, {"content"}).string(), "Well</think>so");
+  const std::string& told = part(message, {"reasoning_content"}).string();
+  EXPECT_NE(told.find("Round 1, trace 2: "), std::string::npos) << told;
+}
+
+TEST_F(RsaApiTest, AChainThatHasEndedItsThinkingGoesOnWithItsAnswer) {
+  const std::string thought = "<think>\nA.\n</think>\n\n";
+  std::string answer = thought;
+  for (int i = 0; i < 40; ++i) answer += "and on it goes, ";
+  answer += "so it is 42.";
+  model_->learn("long", answer);
+  const auto all = static_cast<int64_t>(tokenizer_->encode(answer).size());
+  const int64_t beta = all * 6 / 10, tau = all * 45 / 100;
+  ASSERT_LT(static_cast<int64_t>(tokenizer_->encode(thought).size()), beta - tau)
+      << "the tail is to begin after the thinking";
+  const Json r = ok("long", format(R"("rsa": {{"n": 2, "c": 1, "rounds": 1, "beta": {}, "tau": {}}},
+                                      "chat_template_kwargs": {{"enable_thinking": true}})",
+                                   beta, tau));
+  const std::string& content = part(r, {"choices", "0", "message", "content"}).string();
+  EXPECT_TRUE(content.ends_with("so it is 42.")) << r.dump();
+  EXPECT_EQ(content.find("think>"), std::string::npos) << content;
+  EXPECT_EQ(part(r, {"rsa", "answer"}).string(), "42");
+  EXPECT_LE(part(r, {"rsa", "tokens", "1", "prompt"}).integer(),
+            part(r, {"rsa", "tokens", "0", "prompt"}).integer() + 2 * tau);
+}
+
 TEST_F(RsaApiTest, StreamsWhatItDoesAsReasoning) {
   const HttpResponse r =
       ask("sum", R"("rsa": {"n": 3, "c": 2, "rounds": 1, "beta": 20}, "stream": true,
@@ -167,7 +197,11 @@ TEST_F(RsaApiTest, RefusesWhatMakesNoSenseOrIsTooMuch) {
   expect_refused(R"("rsa": {"rounds": 33})", "from 0 to 32", "rsa.rounds");
   expect_refused(R"("rsa": {"beta": 10, "tau": 11})", "from 0 to 10", "rsa.tau");
   expect_refused(R"("rsa": {"beta": 30}, "max_tokens": 20)", "from 1 to 20", "rsa.beta");
-  expect_refused(R"("rsa": {"beta": 5000})", "do not fit this server's", "rsa");
+  expect_refused(R"("rsa": {"beta": 5000})", "do not fit this server's 4096", "rsa");
+  expect_refused(R"("rsa": {"tau": 5000})",
+                 "4 tails of 5000 leave no room for a trace in the "
+                 "context of 4096; make tails (tau) shorter",
+                 "rsa");
   expect_refused(R"("rsa": {"beta": 4000, "tau": 1000})", "do not fit this server's", "rsa");
   expect_refused(R"("rsa": {"n": 128, "rounds": 32, "beta": 3000})",
                  "4224 traces of 3000 tokens are more than the 1048576 tokens", "rsa");

@@ -27,5 +27,18 @@ TEST(Aggregation, TakesTailsOfWholeCharactersWithoutSpecialTokens) {
   EXPECT_EQ(tail_text(bytes, ids, 10), "abc");
 }
 
+TEST(Aggregation, TailsOfBrokenBytesHaveNoMoreTokensThanTheyAreAllowed) {
+  const Tokenizer bytes = Tokenizer::parse(byte_tokenizer_json(), "bytes");
+  std::vector<int32_t> ids = bytes.encode("before");
+  const int32_t broken = bytes.encode("\xc3\xa9").back();
+  for (int i = 0; i < 8; ++i) ids.push_back(broken);
+  for (const int32_t id : bytes.encode("end")) ids.push_back(id);
+  for (int64_t tokens = 0; tokens <= 20; ++tokens) {
+    const std::string tail = tail_text(bytes, ids, tokens);
+    EXPECT_LE(static_cast<int64_t>(bytes.encode(tail).size()), tokens);
+    EXPECT_TRUE(tokens < 3 || tail.ends_with("end")) << tail;
+  }
+}
+
 }  // namespace
 }  // namespace tephra
