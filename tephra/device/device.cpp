@@ -11,16 +11,23 @@
 namespace tephra {
 namespace {
 
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(Fault::usage, "device: " + what,
+              "--device auto: the first GPU if there is one, else the CPU");
+}
+
 // The number after "gpu:", 0 without one.
 int gpu_index(const std::string& text) {
   if (text == "gpu") return 0;
   int index = -1;
   const char* const end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data() + 4, end, index);
-  require(error != std::errc::result_out_of_range, "device: the number of '{}' is too large",
-          clipped(text, 60));
-  require(error == std::errc() && at == end && index >= 0,
-          "device: expected a number from 0 after gpu:, got '{}'", clipped(text, 60));
+  if (error == std::errc::result_out_of_range) {
+    refuse(format("the number of '{}' is too large", clipped(text, 60)));
+  }
+  if (error != std::errc() || at != end || index < 0) {
+    refuse(format("expected a number from 0 after gpu:, got '{}'", clipped(text, 60)));
+  }
   return index;
 }
 
@@ -35,8 +42,9 @@ Device device_named(const std::string& text) {
   if (text == "auto") {
     return gpu::status().devices.empty() ? kCpu : Device{Device::Kind::gpu, 0};
   }
-  require(text == "gpu" || text.starts_with("gpu:"),
-          "device: expected cpu, gpu, gpu:N or auto, got '{}'", clipped(text, 60));
+  if (text != "gpu" && !text.starts_with("gpu:")) {
+    refuse(format("expected cpu, gpu, gpu:N or auto, got '{}'", clipped(text, 60)));
+  }
   return {Device::Kind::gpu, gpu_index(text)};
 }
 

@@ -46,6 +46,7 @@ std::string complaint_about(const std::string& device) {
   try {
     device_named(device);
   } catch (const Error& error) {
+    EXPECT_FALSE(error.hint().empty());
     return error.what();
   }
   return "none";
