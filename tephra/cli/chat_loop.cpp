@@ -170,7 +170,8 @@ void ChatLoop::take(const std::string& text) {
       answer(text.starts_with("//") ? text.substr(1) : text);
     }
   } catch (const Error& e) {
-    if (e.fault() == Fault::internal || e.fault() == Fault::interrupted) throw;
+    const bool ends = e.fault() == Fault::internal || e.fault() == Fault::interrupted;
+    if (ends || talk_.device_failed()) throw;
     failed_ = true;
     screen_.note(e.what() + (e.hint().empty() ? "" : "\n  try: " + e.hint()));
   }

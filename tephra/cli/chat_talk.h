@@ -53,6 +53,7 @@ class ChatTalk {
   void save(const Path& file) const;
   void load(const Path& file);  // in place of all that was said
 
+  bool device_failed() const { return engine_.failure().has_value(); }
   int64_t context() const { return engine_.room_for(0) - 1; }
 
  private:

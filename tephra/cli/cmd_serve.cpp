@@ -171,8 +171,8 @@ void warn_if_open(const Options& o) {
 
 // Open requests get time to finish; then they are ended.
 void drain(Api& api, HttpServer& server, const Options& o) {
-  log_info("stopping: {} open connections get {} s to finish; Ctrl-C once more ends at once",
-           server.connections(), o.drain_timeout);
+  log_info("stopping: {} open connections get {} s to finish{}", server.connections(),
+           o.drain_timeout, interrupted() ? "; Ctrl-C once more ends at once" : "");
   api.drain();
   server.stop_accepting();
   if (server.wait_for_connections(static_cast<double>(o.drain_timeout))) return;
@@ -220,8 +220,11 @@ int run(const Options& o) {
            human_count(s.blocks * s.block_tokens), human_bytes(s.blocks * s.block_bytes),
            api.can_chat() ? "" : "; the model has no chat template, so there is no chat");
   if (api.can_chat()) log_info("the chat page is at {}/", server.url());
-  while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  while (!interrupted() && !api.failure()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
   drain(api, server, o);
+  if (const auto failure = api.failure()) throw *failure;
   return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/machine_file.h"
+#include "tephra/device/device_name.h"
 #include "tephra/device/fma_peak.h"
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/device/machine.h"
@@ -257,12 +258,6 @@ void warn_of_open_ends(const Prepared& p) {
       p.chats->where(), p.tokens->token(*end), *end);
 }
 
-// A plan for a GPU needs none.
-Device planned_device(const Options& o) {
-  if (o.device == "gpu" && gpu::status().devices.empty()) return {Device::Kind::gpu, 0};
-  return parse_device(o.device);
-}
-
 int64_t resume(Trainer& trainer, const std::string& what) {
   if (what == "auto") return trainer.resume();
   return what == "never" ? trainer.start_afresh() : trainer.resume_from(what);
@@ -279,8 +274,8 @@ int run(const Options& o) {
   const Prepared p = prepare(o, temporary.path());
   const Phases phases(p.config.phases);
   if (o.plan) {
-    std::printf("%s",
-                plan_text(p.config, p.model_config, phases, run_dir, planned_device(o)).c_str());
+    const Device device = device_named(o.device);  // which need not be here
+    std::printf("%s", plan_text(p.config, p.model_config, phases, run_dir, device).c_str());
     return 0;
   }
 

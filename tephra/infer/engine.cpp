@@ -3,6 +3,7 @@
 
 #include "tephra/base/clock.h"
 #include "tephra/base/log.h"
+#include "tephra/device/device_failure.h"
 
 namespace tephra {
 
@@ -57,9 +58,37 @@ EngineStats Engine::stats() const {
   return stats_;
 }
 
+std::optional<Error> Engine::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
 void Engine::wait_until_idle() {
   std::unique_lock lock(mutex_);
   idle_.wait(lock, [&] { return !busy_; });
+}
+
+// Whether there was work. What a failed step would have served ends; the next may do better, unless
+// the device is lost.
+bool Engine::step() {
+  if (failure_) {
+    scheduler_.end_all(EndReason::failed, failure_->what());
+    return false;
+  }
+  try {
+    return scheduler_.step();
+  } catch (const DeviceFailure& e) {
+    log_error("engine: {}", e.what());
+    {
+      const std::lock_guard lock(mutex_);
+      failure_ = e;  // before anybody is told
+    }
+    scheduler_.end_all(EndReason::failed, e.what());
+  } catch (const std::exception& e) {
+    log_error("engine: {}", e.what());
+    scheduler_.end_all(EndReason::failed, e.what());
+  }
+  return true;
 }
 
 void Engine::work() {
@@ -79,14 +108,7 @@ void Engine::work() {
     }
     for (const uint64_t id : cancels) scheduler_.cancel(id);
     if (cancel_all) scheduler_.end_all(EndReason::cancelled);
-    bool worked = false;
-    try {
-      worked = scheduler_.step();
-    } catch (const std::exception& e) {
-      log_error("engine: {}", e.what());
-      scheduler_.end_all(EndReason::failed, e.what());
-      worked = true;
-    }
+    const bool worked = step();
 
     lock.lock();
     stats_ = scheduler_.stats();

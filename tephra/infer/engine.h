@@ -5,9 +5,11 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "tephra/base/error.h"
 #include "tephra/infer/scheduler.h"
 
 namespace tephra {
@@ -31,9 +33,12 @@ class Engine {
   int64_t room_for(int64_t prompt_tokens) const { return scheduler_.room_for(prompt_tokens); }
   EngineStats stats() const;  // as of the last step
   void wait_until_idle();
+  // Why every request ends as failed from now on: the device itself failed.
+  std::optional<Error> failure() const;
 
  private:
   void work();
+  bool step();
 
   Scheduler scheduler_;  // touched by the thread alone, but for what never changes
   mutable std::mutex mutex_;
@@ -47,6 +52,7 @@ class Engine {
   bool cancel_all_ = false, stop_ = false, busy_ = false;
   uint64_t next_id_ = 1;
   EngineStats stats_;
+  std::optional<Error> failure_;  // written by the thread alone
   std::thread thread_;
 };
 

@@ -352,6 +352,7 @@ std::optional<Rsa::Ended> Rsa::next(double seconds) {
 
   if (has_error(event.end.reason) || event.end.reason == EndReason::cancelled) {
     cancel();
+    if (const auto failure = engine_.failure()) throw *failure;
     const bool failed = has_error(event.end.reason);
     throw Error(failed ? Fault::internal : Fault::interrupted,
                 failed ? "RSA: a trace failed: " + event.end.error : "RSA: stopped");

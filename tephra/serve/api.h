@@ -54,6 +54,7 @@ class Api {
   void cancel_all() { engine_.cancel_all(); }
   void wait_until_idle() { engine_.wait_until_idle(); }
   EngineStats stats() const { return engine_.stats(); }
+  std::optional<Error> failure() const { return engine_.failure(); }
   const Sampling& default_sampling() const { return defaults_; }
   bool can_chat() const { return chat_.has_value(); }
 

@@ -125,6 +125,7 @@ std::string memory_text(const MemoryPlan& plan, Device device) {
   if (!gpu) return out;
   out += "memory of the host:\n";
   line("checkpoints", plan.host);
+  if (!there) return out;  // nor is its host this one
   line("this machine", machine);
   if (machine > 0 && plan.host > machine) {
     out += "it does not fit: a checkpoint is copied to the host before it is written\n";

@@ -191,10 +191,16 @@ TEST_F(Train, SaysWhatIsWrongWithAConfig) {
   EXPECT_EQ(plan.code, 0) << plan.err;
   EXPECT_NE(plan.out.find("activations"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(run_dir("planned")));
-  const Ran elsewhere = kTephra(arguments("planned", {"--plan", "--device", "gpu"}));
-  EXPECT_EQ(elsewhere.code, 0) << elsewhere.err;
-  EXPECT_NE(elsewhere.out.find("memory of gpu:0"), std::string::npos) << elsewhere.out;
-  EXPECT_NE(elsewhere.out.find("memory of the host"), std::string::npos) << elsewhere.out;
+  for (const auto& [device, name] : std::vector<std::pair<std::string, std::string>>{
+           {"gpu", "gpu:0"}, {"gpu:0", "gpu:0"}, {"gpu:4096", "gpu:4096"}}) {
+    const Ran elsewhere = kTephra(arguments("planned", {"--plan", "--device", device}));
+    EXPECT_EQ(elsewhere.code, 0) << elsewhere.err;
+    EXPECT_NE(elsewhere.out.find("memory of " + name), std::string::npos) << elsewhere.out;
+    EXPECT_NE(elsewhere.out.find("memory of the host"), std::string::npos) << elsewhere.out;
+    // The host of a device that is not here is not this one.
+    const bool here = elsewhere.out.find("not on this machine") == std::string::npos;
+    EXPECT_EQ(elsewhere.out.find("this machine  ") != std::string::npos, here) << elsewhere.out;
+  }
   const Ran dry = kTephra({"train", config(), "--dry-run", "--out", run_dir("dry").string()});
   EXPECT_EQ(dry.code, 0) << dry.err;
   EXPECT_NE(dry.err.find("dry run: 2 steps"), std::string::npos) << dry.err;

@@ -3,10 +3,13 @@
 // is none.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <vector>
 
 #include "tephra/base/error.h"
+#include "tephra/device/device_name.h"
 #include "tephra/device/gpu/runtime.h"
+#include "tephra/device/gpu/settings.h"
 #include "tephra/device/memory.h"
 
 namespace tephra {
@@ -31,6 +34,79 @@ TEST(DeviceNames, AreReadBackAsTheyAreWritten) {
     EXPECT_EQ(fault_of(name), Fault::usage) << name;
   }
   EXPECT_EQ(fault_of("gpu:4096"), Fault::device);
+}
+
+TEST(DeviceNames, CanBePlannedForElsewhere) {
+  EXPECT_EQ(device_named("gpu"), (Device{Device::Kind::gpu, 0}));
+  EXPECT_EQ(device_named("gpu:4096"), (Device{Device::Kind::gpu, 4096}));
+  EXPECT_EQ(device_named("cpu"), kCpu);
+}
+
+std::string complaint_about(const std::string& device) {
+  try {
+    device_named(device);
+  } catch (const Error& error) {
+    EXPECT_FALSE(error.hint().empty());
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(DeviceNames, AreExplainedWhenTheyAreWrong) {
+  EXPECT_EQ(complaint_about("cuda"), "device: expected cpu, gpu, gpu:N or auto, got 'cuda'");
+  EXPECT_EQ(complaint_about("gpu:x"), "device: expected a number from 0 after gpu:, got 'gpu:x'");
+  EXPECT_EQ(complaint_about("gpu:99999999999"),
+            "device: the number of 'gpu:99999999999' is too large");
+}
+
+// A variable of the environment, while it is there.
+class Variable {
+ public:
+  explicit Variable(const char* value) { ::setenv(kName, value, 1); }
+  ~Variable() { ::unsetenv(kName); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+  static constexpr const char* kName = "TEPHRA_TEST_SETTING";
+};
+
+template <class Read>
+std::string complaint_of(const char* value, const Read& read) {
+  const Variable variable(value);
+  try {
+    read();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::usage);
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(GpuSettings, AreReadStrictly) {
+  const auto on_or_off = [] { return gpu::switch_setting(Variable::kName, true); };
+  const auto count = [] { return gpu::count_setting(Variable::kName); };
+  EXPECT_TRUE(on_or_off());
+  EXPECT_EQ(count(), 0);
+  {
+    const Variable none("");
+    EXPECT_TRUE(on_or_off());
+    EXPECT_EQ(count(), 0);
+  }
+  {
+    const Variable off("0");
+    EXPECT_FALSE(on_or_off());
+  }
+  {
+    const Variable many("2000");
+    EXPECT_EQ(count(), 2000);
+    EXPECT_EQ(gpu::file_setting(Variable::kName), "2000");
+  }
+  EXPECT_EQ(complaint_of("off", on_or_off), "TEPHRA_TEST_SETTING: expected 0 or 1, got 'off'");
+  EXPECT_EQ(complaint_of("abc", count),
+            "TEPHRA_TEST_SETTING: expected a whole number from 1, got 'abc'");
+  for (const char* value : {"0", "-1", "3x", " 3", "99999999999999999999"}) {
+    EXPECT_NE(complaint_of(value, count), "none") << value;
+  }
 }
 
 TEST(DeviceNames, AutoIsAGpuWhereThereIsOne) {

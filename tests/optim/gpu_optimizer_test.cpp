@@ -71,8 +71,15 @@ class GpuOptimizer : public testing::Test {
   void SetUp() override {
     if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
   }
+  Tensor newton_schulz_there(const Tensor& x, const NewtonSchulzOptions& options) const {
+    return to_device(newton_schulz(clone(to_device(x, gpu_)), options), kCpu);
+  }
   Device gpu_{Device::Kind::gpu, 0};
 };
+
+// x A and x A^2 alone, with A = x^T x or x x^T.
+constexpr NewtonSchulzOptions kProduct{.a = 0, .b = 1, .c = 0, .steps = 1, .bf16 = true};
+constexpr NewtonSchulzOptions kSquare{.a = 0, .b = 0, .c = 1, .steps = 1, .bf16 = true};
 
 TEST_F(GpuOptimizer, UpdatesAsTheCpuDoes) {
   expect_close_updates(train_on(gpu_, DType::f32, false), train_on(kCpu, DType::f32, false), 1e-4);
@@ -93,7 +100,8 @@ TEST_F(GpuOptimizer, MultipliesLargeSymmetricMatricesAsTheCpuDoes) {
          {NewtonSchulzOptions{}, NewtonSchulzOptions{.bf16 = true},
           NewtonSchulzOptions{.c = 0, .steps = 1, .bf16 = true}}) {
       const Tensor want = newton_schulz(clone(x), options);
-      const Tensor got = to_device(newton_schulz(clone(to_device(x, gpu_)), options), kCpu);
+      const Tensor got = newton_schulz_there(x, options);
+      EXPECT_TRUE(same_bits(got, newton_schulz_there(x, options))) << shape[1];
       double distance = 0, size = 0;
       for (int64_t i = 0; i < want.numel(); ++i) {
         distance += std::pow(got.at(i) - want.at(i), 2);
@@ -101,6 +109,54 @@ TEST_F(GpuOptimizer, MultipliesLargeSymmetricMatricesAsTheCpuDoes) {
       }
       EXPECT_LT(std::sqrt(distance / size), options.bf16 ? 2e-2 : 1e-4)
           << shape[1] << " " << options.steps << " " << options.bf16;
+    }
+  }
+}
+
+// Half of the identity below a random matrix: below is half of the symmetric product itself.
+TEST_F(GpuOptimizer, MakesMatricesThatAreSymmetricToTheBit) {
+  for (const int64_t side : {1024, 520, 300}) {
+    const int64_t above = 128;
+    const Tensor x({2, above + side, side}, DType::f32);
+    fill_normal(x, {6, 0, 0}, 0, 1 / std::sqrt(static_cast<double>(side)));
+    for (int64_t m = 0; m < 2; ++m) {
+      for (int64_t i = 0; i < side * side; ++i) {
+        x.set((m * (above + side) + above) * side + i, i / side == i % side ? 0.5 : 0);
+      }
+    }
+    for (const NewtonSchulzOptions& options : {kProduct, kSquare}) {
+      const Tensor got = newton_schulz_there(x, options);
+      int64_t different = 0;
+      for (int64_t m = 0; m < 2; ++m) {
+        const int64_t begin = (m * (above + side) + above) * side;
+        for (int64_t i = 0; i < side; ++i) {
+          for (int64_t j = 0; j < i; ++j) {
+            different += got.at(begin + i * side + j) != got.at(begin + j * side + i);
+          }
+        }
+      }
+      EXPECT_EQ(different, 0) << side;
+    }
+  }
+}
+
+// More than two tiles for each multiprocessor: beside the portable products, row by row.
+TEST_F(GpuOptimizer, MultipliesManyTilesAsThePortableKernelsDo) {
+  const Tensor x({8, 2048, 2048}, DType::f32);
+  fill_normal(x, {7, 0, 0}, 0, 1.0 / 64);
+  for (const NewtonSchulzOptions& options : {kProduct, kSquare}) {
+    const Tensor got = newton_schulz_there(x, options);
+    EXPECT_TRUE(same_bits(got, newton_schulz_there(x, options)));
+    gpu::use_portable_gemm(true);
+    const Tensor want = newton_schulz_there(x, options);
+    gpu::use_portable_gemm(false);
+    for (int64_t r = 0; r < 8 * 2048; ++r) {
+      double distance = 0, size = 0;
+      for (int64_t i = r * 2048; i < (r + 1) * 2048; ++i) {
+        distance += std::pow(got.at(i) - want.at(i), 2);
+        size += std::pow(want.at(i), 2);
+      }
+      ASSERT_LT(std::sqrt(distance / size), 2e-2) << "row " << r;
     }
   }
 }

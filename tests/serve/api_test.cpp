@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tephra/device/device_failure.h"
 #include "tests/serve/asking_client.h"
 #include "tests/serve/speaking_model.h"
 
@@ -308,6 +309,35 @@ TEST_F(ApiTest, ListsItsModelItsHealthAndItsFigures) {
   api_->drain();
   EXPECT_EQ(get("/health").status, 503);
   expect_refused("/v1/completions", R"({"prompt": "x"})", 503, "shutting down");
+}
+
+TEST_F(ApiTest, GoesOnAfterAPassThatDidNotFit) {
+  const std::string prompt = R"({"prompt": "<|user|>hello<|assistant|>"})";
+  model_->before_pass = [] { throw Error(Fault::device, "out of memory on gpu:0"); };
+  expect_refused("/v1/completions", prompt, 500, "out of memory");
+  EXPECT_FALSE(api_->failure());
+  model_->before_pass = [] {};
+  complete(prompt);
+}
+
+TEST_F(ApiTest, EndsWithADeviceThatFailed) {
+  const std::string prompt = R"({"prompt": "<|user|>hello<|assistant|>", "n": 3})";
+  int passes = 0;
+  model_->before_pass = [&] {
+    if (++passes == 3) throw DeviceFailure("a kernel failed", "look at it");
+  };
+  expect_refused("/v1/completions", prompt, 500, "a kernel failed");
+  const std::optional<Error> failure = api_->failure();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->fault(), Fault::device);
+  EXPECT_EQ(failure->hint(), "look at it");
+  // The device is not asked again, and nobody waits for it.
+  expect_refused("/v1/completions", prompt, 500, "a kernel failed");
+  expect_refused("/v1/chat/completions",
+                 R"({"messages": [{"role": "user", "content": "hello"}], "rsa": {}})", 500,
+                 "a kernel failed");
+  api_->wait_until_idle();
+  EXPECT_EQ(passes, 3);
 }
 
 TEST_F(ApiTest, AsksForAKey) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "tephra/base/files.h"
 #include "tephra/models/model.h"
@@ -33,6 +34,8 @@ class SpeakingModel : public Model {
     answers_.push_back(tokenizer_.encode(answer));
   }
 
+  std::function<void()> before_pass = [] {};  // may throw, as a device does
+
   const TokenIds& tokens() const override { return tokens_; }
   int64_t context_limit() const override { return context_; }
   StateSpec state_spec() const override {
@@ -43,6 +46,7 @@ class SpeakingModel : public Model {
   void set_rope_theta(double) override {}
 
   Tensor forward(const Tensor& ids_N, const Segments& segments, Decoding* decoding) const override {
+    before_pass();
     Tensor state = clone(decoding->layers[0].conv);  // last token, which answer, said so far
     Tensor h({ids_N.numel(), 1}, DType::f32);
     for (int64_t i = 0; i < ids_N.numel(); ++i) {

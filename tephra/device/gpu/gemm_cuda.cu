@@ -6,13 +6,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 
+#include "tephra/device/device_failure.h"
 #include "tephra/device/gpu/gemm.h"
+#include "tephra/device/gpu/settings.h"
 #include "tephra/device/memory.h"
 
 namespace tephra::gpu {
@@ -37,8 +38,12 @@ struct Library {
 };
 
 void* open_library() {
-  const char* given = std::getenv("TEPHRA_CUBLASLT");
-  if (given) return dlopen(given, RTLD_NOW | RTLD_LOCAL);
+  if (const std::string given = file_setting("TEPHRA_CUBLASLT"); !given.empty()) {
+    void* const handle = dlopen(given.c_str(), RTLD_NOW | RTLD_LOCAL);
+    require(handle != nullptr, "TEPHRA_CUBLASLT: expected the file of cuBLASLt: {}",
+            handle ? "" : dlerror());
+    return handle;
+  }
   for (const char* name : {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13",
                            "/usr/local/cuda/lib/libcublasLt.so.13", "libcublasLt.so"}) {
     if (void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return handle;
@@ -68,6 +73,8 @@ Library load() {
   TEPHRA_BIND(MatmulPreferenceSetAttribute);
   TEPHRA_BIND(MatmulPreferenceDestroy);
 #undef TEPHRA_BIND
+  const std::string given = file_setting("TEPHRA_CUBLASLT");
+  require(lib.found || given.empty(), "TEPHRA_CUBLASLT: {} is no cuBLASLt of this version", given);
   return lib;
 }
 
@@ -79,9 +86,8 @@ const Library& library() {
 void check_blas(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   check(cudaDeviceSynchronize(), what);  // names a kernel that failed before
-  throw Error(Fault::device,
-              format("cuBLASLt: {} failed with status {}", what, static_cast<int>(status)),
-              "TEPHRA_GPU_SYNC=1 tells whether an earlier kernel was the cause");
+  throw DeviceFailure(format("cuBLASLt: {} failed with status {}", what, static_cast<int>(status)),
+                      "TEPHRA_GPU_SYNC=1 tells whether an earlier kernel was the cause");
 }
 
 constexpr int64_t kWorkspaceBytes = 32 << 20;

@@ -10,9 +10,12 @@
 namespace tephra::gpu {
 
 enum class GroupedProduct {
-  output,           // y[rows, out] = x[rows, in] * w[e][out, in]^T
-  input_gradient,   // dx[rows, in] = dy[rows, out] * w[e][out, in]
-  weight_gradient,  // dw[e][out, in] (f32) = or += dy[rows, out]^T * x[rows, in]
+  output,          // y[rows, out] = x[rows, in] * w[e][out, in]^T
+  input_gradient,  // dx[rows, in] = dy[rows, out] * w[e][out, in]
+  // dw[e][out, in] (f32) = or += dy[rows, out]^T * x[rows, in]. Of the tile at an expert's end,
+  // dy's rows behind it count as zeros and x's do not: an Inf or NaN in the next expert's first
+  // rows of x reaches this expert's gradient, too, which then was not to be used anyway.
+  weight_gradient,
 };
 
 // Row-major, with the elements from one row to the next; w and dw are dense.

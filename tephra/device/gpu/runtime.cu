@@ -10,7 +10,9 @@
 #include <memory>
 #include <mutex>
 
+#include "tephra/device/device_failure.h"
 #include "tephra/device/gpu/platform.h"
+#include "tephra/device/gpu/settings.h"
 
 namespace tephra::gpu {
 namespace {
@@ -41,7 +43,7 @@ Info info_of(int index) {
 
 void explain(Status& s, Result result, int driver) {
   if (driver == 0) {
-    s.why_none = format("no GPU driver is installed ({})", TEPHRA_GPU_API(GetErrorString)(result));
+    s.why_none = "no GPU driver is installed";
     s.hint = "use --device cpu, or install the vendor's driver";
   } else if (result == TEPHRA_GPU_API(ErrorInsufficientDriver)) {
     s.why_none = format("the GPU driver is too old: it offers {} {}, this build needs {}", kBackend,
@@ -128,10 +130,14 @@ __global__ void fail_here() {
 
 // TEPHRA_GPU_FAIL_AT=N: the Nth op of the process comes with a kernel that fails. How tests see a
 // run end so.
+int64_t fail_at() {
+  static const int64_t asked = count_setting("TEPHRA_GPU_FAIL_AT");
+  return asked;
+}
+
 void fail_when_asked(Stream& stream) {
-  static const char* const asked = std::getenv("TEPHRA_GPU_FAIL_AT");
-  static std::atomic<int64_t> left{asked ? std::atoll(asked) : 0};
-  if (asked && --left == 0) stream.launch(fail_here, {.blocks = 1, .threads = 1});
+  static std::atomic<int64_t> left{fail_at()};
+  if (fail_at() > 0 && --left == 0) stream.launch(fail_here, {.blocks = 1, .threads = 1});
 }
 
 }  // namespace
@@ -141,25 +147,30 @@ void fail(Result result, const char* what) {
   std::string where = what;
   if (current_op) where = format("{} ({})", what, op_name(current_op));
   current_op = nullptr;
+  (void)TEPHRA_GPU_API(GetLastError)();  // told here, so not by the next launch as well
+  if (result == TEPHRA_GPU_API(ErrorMemoryAllocation)) {
+    throw Error(Fault::device, format("out of memory on the GPU while {}", where),
+                "use a smaller micro-batch or context, recompute more, or a narrower dtype");
+  }
   if (result == kNotCompiledForDevice) {
-    throw Error(Fault::device,
-                format("{}: {}: the kernels were not compiled for it", where, reason),
-                "build with -DTEPHRA_CUDA_ARCHITECTURES set to this GPU's");
+    throw DeviceFailure(format("{}: {}: the kernels were not compiled for it", where, reason),
+                        "build with -DTEPHRA_CUDA_ARCHITECTURES set to this GPU's");
   }
   if (is_lost(result)) {
-    throw Error(Fault::device, format("the GPU was lost while {}: {}", where, reason),
-                "nvidia-smi or rocm-smi and the system's log (dmesg) say why; checkpoints already "
-                "written are whole, and the same command goes on from the last");
+    throw DeviceFailure(
+        format("the GPU was lost while {}: {}", where, reason),
+        "nvidia-smi or rocm-smi and the system's log (dmesg) say why; checkpoints already "
+        "written are whole, and the same command goes on from the last");
   }
   if (is_kernel_fault(result)) {
-    throw Error(Fault::device,
-                format("a kernel failed on the GPU, found while {}: {}", where, reason),
-                "TEPHRA_GPU_SYNC=1 waits after each and names the one; checkpoints already written "
-                "are whole");
+    throw DeviceFailure(
+        format("a kernel failed on the GPU, found while {}: {}", where, reason),
+        "TEPHRA_GPU_SYNC=1 waits after each and names the one; checkpoints already written "
+        "are whole");
   }
-  throw Error(Fault::device, format("{} failed on the GPU: {}", where, reason),
-              "earlier kernels may be the cause: TEPHRA_GPU_SYNC=1 names the one; checkpoints "
-              "already written are whole");
+  throw DeviceFailure(format("{} failed on the GPU: {}", where, reason),
+                      "earlier kernels may be the cause: TEPHRA_GPU_SYNC=1 names the one; "
+                      "checkpoints already written are whole");
 }
 
 const Status& status() {
@@ -168,13 +179,12 @@ const Status& status() {
 }
 
 Stream::Stream(Device device) : device_(device) {
+  (void)fail_at();  // whatever is wrong with a setting is told before the first op
+  starts_early_ = switch_setting("TEPHRA_GPU_EARLY", true) && can_start_early(device.index);
+  synchronous_ = switch_setting("TEPHRA_GPU_SYNC", false);
   enter();
   check(TEPHRA_GPU_API(StreamCreateWithFlags)(&raw_, TEPHRA_GPU_API(StreamNonBlocking)),
         "creating a stream");
-  const char* early = std::getenv("TEPHRA_GPU_EARLY");
-  starts_early_ = can_start_early(device.index) && !(early && early[0] == '0');
-  const char* wait = std::getenv("TEPHRA_GPU_SYNC");
-  synchronous_ = wait && wait[0] == '1';
 }
 
 void Stream::enter() const {
@@ -212,6 +222,11 @@ void Stream::abandon() {
   depth_ = 0;
   profiling_ = false;
   current_op = nullptr;
+  // A stream that is being recorded would do nothing else any more; one that is not says so.
+  RawGraph recorded = nullptr;
+  (void)TEPHRA_GPU_API(StreamEndCapture)(raw_, &recorded);
+  if (recorded) (void)TEPHRA_GPU_API(GraphDestroy)(recorded);
+  (void)TEPHRA_GPU_API(GetLastError)();
 }
 
 Graph::~Graph() {

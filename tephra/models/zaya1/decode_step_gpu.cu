@@ -172,7 +172,17 @@ class GraphDecodeStep : public DecodeStep {
     graph.launch(stream);
   }
 
+  // Ends the recording, too, when one of them throws.
   void phases(gpu::Stream& stream, int rows) const {
+    try {
+      run_phases(stream, rows);
+    } catch (...) {
+      stream.abandon();
+      throw;
+    }
+  }
+
+  void run_phases(gpu::Stream& stream, int rows) const {
     // A phase by its name, for the profile and for errors.
     const auto run = [&](const char* name, const auto& phase, const auto&... more) {
       stream.begin(name);
