@@ -3,16 +3,19 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 
 namespace tephra {
 
-// Undoes `codings` ("gzip", "br", "deflate, gzip"; in lower case), the last one first. Nothing when
-// one is unknown (others than gzip, deflate, br and zstd), the bytes are damaged, or they become
-// more than `most`.
-std::optional<std::string> decode_content(std::string_view codings, std::string_view bytes,
-                                          size_t most);
+struct DecodedContent {
+  enum class End { whole, cut, too_long, damaged };
+  End end = End::damaged;  // damaged: or of a coding that is unknown
+  std::string body;        // of `cut`, what comes before
+};
+
+// Undoes `codings` ("gzip", "br", "deflate, gzip"; in lower case), the last one first, as far as
+// `most` bytes. Known are gzip, deflate, br and zstd.
+DecodedContent decode_content(std::string_view codings, std::string_view bytes, size_t most);
 
 }  // namespace tephra

@@ -58,14 +58,19 @@ HttpResponse read_response(std::string_view text) {
   return response;
 }
 
-// Chunks put together; nothing when it is not that, as in crawls that undo it but keep the header.
-std::optional<std::string> without_chunks(std::string_view body) {
+// Chunks put together, of a body that is cut as far as it goes; nothing when it is not that, as in
+// crawls that undo it but keep the header.
+std::optional<std::string> without_chunks(std::string_view body, bool cut) {
   std::string out;
   for (;;) {
     const std::string_view head = take_http_line(body);
     size_t size = 0;
     const auto [end, error] = std::from_chars(head.data(), head.data() + head.size(), size, 16);
-    if (error != std::errc() || end == head.data() || size > body.size()) return std::nullopt;
+    const bool chunk = error == std::errc() && end != head.data();
+    if (!chunk || size > body.size()) {
+      if (!cut || (!chunk && out.empty())) return std::nullopt;
+      return out += chunk ? body : "";
+    }
     if (size == 0) return out;
     out += body.substr(0, size);
     body.remove_prefix(size);
@@ -110,15 +115,20 @@ class WarcReader : public ConvertingReader {
     if (response.status < 200 || response.status >= 300) return "status";
     if (!is_html(response.type)) return "no_html";
     std::string_view body = response.body;
-    std::optional<std::string> joined, unpacked;
-    if (!response.transfer.empty()) joined = without_chunks(body);
+    const bool cut = !header.truncated.empty();
+    std::optional<std::string> joined;
+    if (!response.transfer.empty()) joined = without_chunks(body, cut);
     if (joined) body = *joined;
-    if (!response.encoding.empty())
+    DecodedContent unpacked;
+    if (!response.encoding.empty()) {
+      using End = DecodedContent::End;
       unpacked = decode_content(response.encoding, body, kMaxPageBytes);
-    if (unpacked) body = *unpacked;
-    // Some crawls undo it, too, but keep the header.
-    if (!response.encoding.empty() && !unpacked && !trim(body).starts_with('<')) {
-      return "compressed";
+      if (unpacked.end == End::too_long) return "too_long";
+      if (unpacked.end == End::whole || (unpacked.end == End::cut && cut)) {
+        body = unpacked.body;
+      } else if (!trim(body).starts_with('<')) {  // some crawls undo it, too, but keep the header
+        return "compressed";
+      }
     }
     const HtmlText page = html_text(page_as_utf8(body, find_charset(response.type)));
     if (page.text.empty()) return "no_text";
