@@ -171,6 +171,21 @@ class StageFolder {
   }
   void remove_handed() const { fs::remove_all(path_ / kHandedFolder); }
 
+  // Of a stage that is done, what a kill kept it from taking away after its report.
+  void finish() const {
+    constexpr const char* kLeft[] = {".dedup", ".mix", kWorkFolder};
+    const auto is_left = [&](const char* name) { return fs::exists(path_ / name); };
+    if (!done() || std::none_of(std::begin(kLeft), std::end(kLeft), is_left)) return;
+    for (const std::string& source : stage_.dedup.references()) {
+      for (const Path& folder :
+           {Path(kDocumentsFolder), kHandedFolder / Path(kDocumentsFolder), Path("removed")}) {
+        fs::remove_all(path_ / folder / source);
+      }
+    }
+    for (const char* name : kLeft) fs::remove_all(path_ / name);
+    finish_stage(path_);
+  }
+
   void check_settings(bool overwrite) const {
     if (!fs::exists(path_ / kConfigFile) || same() || overwrite) return;
     throw Error(Fault::usage,
@@ -205,6 +220,9 @@ class PipelineRun {
   }
 
   void run() {
+    if (is_first()) {
+      for (const StageFolder& folder : folders_) folder.finish();
+    }
     must_ = stages_to_run();
     check();
     if (shard_.ranks) join_others();
