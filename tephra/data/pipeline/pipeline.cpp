@@ -436,14 +436,10 @@ class TokenStep {
   TokenizeReport run(std::span<const std::string> inputs) const {
     std::vector<Path> files;
     for (const CorpusFile& file : corpus_files(inputs)) files.push_back(file.path);
-    const ShardRecord record(files, prefix_, options_);
-    if (const std::optional<TokenizeReport> report = record.done()) {
-      log_info("tokens: done before");
-      return *report;
-    }
-    if (!overwrite_) record.check_replaceable();
     log_info("tokens");
-    return tokenize_files(files, tokenizer_, prefix_, options_);
+    const NamedShard shard = make_shard(files, tokenizer_, prefix_, options_, overwrite_);
+    if (!shard.made) log_info("tokens: done before");
+    return shard.report;
   }
 
  private:
