@@ -74,6 +74,8 @@ void install_signal_handlers() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = SIG_IGN;  // a file over the limit on its size is an error of its write
+  sigaction(SIGXFSZ, &action, nullptr);
 }
 
 bool interrupted() { return asked_at.load(std::memory_order_relaxed) > 0; }

@@ -8,7 +8,6 @@
 #include "tephra/cli/command.h"
 #include "tephra/cli/data_options.h"
 #include "tephra/cli/output.h"
-#include "tephra/data/shard_record.h"
 #include "tephra/data/tokenize.h"
 
 namespace tephra {
@@ -70,20 +69,6 @@ Json to_json(const Options& o, const TokenizeReport& report, double seconds) {
   return json;
 }
 
-// One that is there, of the same files in the same way, is not made again.
-TokenizeReport shard_of(const Options& o, std::span<const Path> files, const Tokenizer& tokenizer,
-                        const TokenizeOptions& options) {
-  const ShardRecord record(files, o.out, options);
-  if (!o.overwrite) {
-    if (const std::optional<TokenizeReport> report = record.done()) {
-      log_info("{}: done before; --overwrite makes it anew", o.out);
-      return *report;
-    }
-    record.check_replaceable();
-  }
-  return tokenize_files(files, tokenizer, o.out, options);
-}
-
 int run(const Options& o) {
   const std::vector<Path> files = text_files(o.inputs);
   require(Path(o.out).has_filename(), "--out: expected the beginning of file names, got '{}'",
@@ -94,8 +79,11 @@ int run(const Options& o) {
   TokenizeOptions options = o.tokenize;
   options.split = parse_split(o.split);
   options.made_by = mark_of_tokenizer(o.tokenizer);
-  TokenizeReport report;
-  const double seconds = seconds_of([&] { report = shard_of(o, files, tokenizer, options); });
+  NamedShard shard;
+  const double seconds =
+      seconds_of([&] { shard = make_shard(files, tokenizer, o.out, options, o.overwrite); });
+  if (!shard.made) log_info("{}: done before; --overwrite makes it anew", o.out);
+  const TokenizeReport& report = shard.report;
   if (report.bad > 0) {
     log_warning("{} bad documents were left out; the first: {}", human_count(report.bad),
                 report.first_bad);

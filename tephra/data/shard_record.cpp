@@ -2,6 +2,7 @@
 #include "tephra/data/shard_record.h"
 
 #include "tephra/base/error.h"
+#include "tephra/base/function_ref.h"
 #include "tephra/base/hash.h"
 #include "tephra/base/json.h"
 #include "tephra/data/corpus/journal.h"
@@ -11,6 +12,7 @@
 namespace tephra {
 namespace {
 
+using Told = ShardTold;
 using token_shard::with_suffix;
 
 constexpr const char *kRecordSuffix = ".made.json", *kJournalSuffix = ".journal";
@@ -58,31 +60,73 @@ TokenizeReport read_counts(const Fields& fields) {
   return report;
 }
 
-// The file as JSON; nothing when there is none, or it is damaged.
-std::optional<Json> read_if_whole(const Path& path, bool hashed) {
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  const std::string text = read_file(path);
-  const std::optional<std::string_view> json =
-      hashed ? checked_line(text) : std::optional<std::string_view>(text);
-  if (!json) return std::nullopt;
-  return Json::parse(*json, path.string());
+Told parse_told(std::string_view text, const Path& path, bool journal) {
+  const Json json = Json::parse(text, path.string());
+  const Fields fields(json, path.string());
+  Told told{fields.string("settings"), fields.string("inputs"), {}};
+  told.progress.report = read_counts(fields.object("counts"));
+  if (!journal) return told;
+  told.progress.file = static_cast<size_t>(fields.integer("file"));
+  told.progress.records = fields.integer("records");
+  return told;
 }
 
-bool is_index(const Path& prefix) { return std::filesystem::exists(with_suffix(prefix, ".idx")); }
+// Nothing when there is none, or it is damaged.
+std::optional<Told> read_told(const Path& prefix, const char* suffix) {
+  const Path path = with_suffix(prefix, suffix);
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const bool journal = suffix == kJournalSuffix;
+  const std::string file = read_file(path);
+  const std::optional<std::string_view> text =
+      journal ? checked_line(file) : std::optional<std::string_view>(file);
+  if (!text) return std::nullopt;
+  try {
+    return parse_told(*text, path, journal);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
 
-bool is_shard(const Path& prefix) {
-  return is_index(prefix) && std::filesystem::exists(with_suffix(prefix, ".bin"));
+// Of files that a kill left unnamed (AtomicFile).
+bool is_unnamed(const std::string& name, const std::string& prefix) {
+  for (const char* suffix : {".idx", kRecordSuffix, kJournalSuffix}) {
+    const std::string begin = format(".{}{}.", prefix, suffix);
+    if (!name.starts_with(begin) || !name.ends_with(".tmp")) continue;
+    const size_t rest = name.find_first_not_of("0123456789-", begin.size());
+    if (rest + 4 == name.size()) return true;
+  }
+  return false;
 }
 
 void remove_partial(const Path& prefix) {
   for (const char* suffix : {kJournalSuffix, token_shard::kBinPartial, token_shard::kLenPartial}) {
     std::filesystem::remove(with_suffix(prefix, suffix));
   }
+  const Path folder = prefix.has_parent_path() ? prefix.parent_path() : Path(".");
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (is_unnamed(entry.path().filename().string(), prefix.filename().string())) {
+      std::filesystem::remove(entry.path());
+    }
+  }
 }
 
-[[noreturn]] void refuse(const Path& prefix, const char* why) {
-  throw Error(Fault::usage, format("{}.idx: {}", prefix.string(), why),
-              "give --overwrite to replace it");
+// Fault::usage when another shard, or a run of another command that was stopped, has the name.
+void check_free(const Path& prefix, FunctionRef<bool(const Told&)> is_ours, const char* others) {
+  const std::optional<Told> journal = read_told(prefix, kJournalSuffix);
+  if (journal && is_ours(*journal)) return;
+  if (journal) {
+    throw Error(Fault::usage,
+                format("{}.journal: holds a run with other inputs or settings that did not end",
+                       prefix.string()),
+                "repeat the command it was begun with, or give --overwrite to begin anew");
+  }
+  const std::optional<Told> record = read_told(prefix, kRecordSuffix);
+  if (record && is_ours(*record)) return;
+  for (const char* suffix : {".idx", ".bin"}) {
+    if (!std::filesystem::exists(with_suffix(prefix, suffix))) continue;
+    throw Error(Fault::usage, format("{}{}: exists, {}", prefix.string(), suffix, others),
+                "give --overwrite to replace it");
+  }
 }
 
 }  // namespace
@@ -91,51 +135,45 @@ ShardRecord::ShardRecord(std::span<const Path> files, const Path& prefix,
                          const TokenizeOptions& options)
     : prefix_(prefix), settings_(settings_of(options)), inputs_(inputs_of(files)) {}
 
-bool ShardRecord::same(const Json& json, const Path& path) const {
-  const Fields fields(json, path.string());
-  return fields.string("settings") == settings_ && fields.string("inputs") == inputs_;
+bool ShardRecord::is_ours(const ShardTold& told) const {
+  return told.settings == settings_ && told.inputs == inputs_;
 }
 
-std::optional<TokenizeReport> ShardRecord::done() const {
-  const Path path = with_suffix(prefix_, kRecordSuffix);
-  const std::optional<Json> json = is_shard(prefix_) ? read_if_whole(path, false) : std::nullopt;
-  if (!json || !same(*json, path)) return std::nullopt;
-  remove_partial(prefix_);  // a kill at the very end may have left it
-  TokenizeReport report = read_counts(Fields(*json, path.string()).object("counts"));
+std::optional<TokenizeReport> ShardRecord::done(int64_t vocab_size) const {
+  const std::optional<Told> told = read_told(prefix_, kRecordSuffix);
+  if (!told || !is_ours(*told)) return std::nullopt;
+  if (!TokenShardWriter::wrote(prefix_, vocab_size, told->progress.shard())) return std::nullopt;
+  TokenizeReport report = told->progress.report;
   report.earlier_bytes = report.text_bytes;
   return report;
 }
 
+void ShardRecord::finish() const {
+  const std::optional<Told> told = read_told(prefix_, kJournalSuffix);
+  if (!told || is_ours(*told)) remove_partial(prefix_);  // else another run's
+}
+
+void ShardRecord::begin_anew() const { remove_partial(prefix_); }
+
 void ShardRecord::check_replaceable() const {
-  if (!is_index(prefix_) || done()) return;
-  const Path path = with_suffix(prefix_, kJournalSuffix);
-  const std::optional<Json> json = read_if_whole(path, true);
-  if (json && same(*json, path)) return;  // killed when it had its name
-  refuse(prefix_, "exists, made of other documents or in another way");
+  const auto ours = [&](const Told& told) { return is_ours(told); };
+  check_free(prefix_, ours, "made of other documents or in another way");
 }
 
 void ShardRecord::check_settings(const Path& prefix, const TokenizeOptions& options) {
-  if (!is_index(prefix)) return;
-  for (const char* suffix : {kRecordSuffix, kJournalSuffix}) {
-    const Path path = with_suffix(prefix, suffix);
-    const std::optional<Json> json = read_if_whole(path, suffix == kJournalSuffix);
-    if (json && Fields(*json, path.string()).string("settings") == settings_of(options)) return;
-  }
-  refuse(prefix, "exists, made with other settings or by other stages");
+  const std::string settings = settings_of(options);
+  const auto is_ours = [&](const Told& told) { return told.settings == settings; };
+  check_free(prefix, is_ours, "made with other settings or by other stages");
 }
 
 ShardProgress ShardRecord::begin(int64_t vocab_size) const {
-  const Path path = with_suffix(prefix_, kJournalSuffix);
-  const std::optional<Json> json = read_if_whole(path, true);
-  if (json && same(*json, path)) {
-    const Fields fields(*json, path.string());
-    ShardProgress progress;
-    progress.file = static_cast<size_t>(fields.integer("file"));
-    progress.records = fields.integer("records");
-    progress.report = read_counts(fields.object("counts"));
-    if (TokenShardWriter::holds(prefix_, vocab_size, progress.shard())) return progress;
+  const std::optional<Told> told = read_told(prefix_, kJournalSuffix);
+  if (!told || !is_ours(*told)) {
+    std::filesystem::remove(with_suffix(prefix_, kJournalSuffix));
+    return {};
   }
-  std::filesystem::remove(path);  // what it tells of is about to be cut
+  if (TokenShardWriter::holds(prefix_, vocab_size, told->progress.shard())) return told->progress;
+  write_progress({});  // what the journal tells of is about to be cut; the name stays ours
   return {};
 }
 
@@ -154,8 +192,7 @@ void ShardRecord::write_progress(const ShardProgress& progress) const {
 void ShardRecord::commit(TokenShardWriter& writer, const ShardProgress& progress) const {
   writer.flush();
   write_progress(progress);
-  std::filesystem::remove(with_suffix(prefix_, kRecordSuffix));  // of the shard that is replaced
-  writer.commit();
+  writer.commit(with_suffix(prefix_, kRecordSuffix));
   Json json;
   json["stage"] = "tokens";
   json["settings"] = settings_;

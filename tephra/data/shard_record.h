@@ -22,13 +22,22 @@ struct ShardProgress {
   TokenShardState shard() const { return {report.documents, report.tokens}; }
 };
 
+// What a record or a journal tells.
+struct ShardTold {
+  std::string settings, inputs;
+  ShardProgress progress;
+};
+
 class ShardRecord {
  public:
   ShardRecord(std::span<const Path> files, const Path& prefix, const TokenizeOptions& options);
 
-  // The report of a shard that is done and was made of the same files in the same way.
-  std::optional<TokenizeReport> done() const;
-  // Fault::usage when there is another shard of that name.
+  // The report of a shard that is done, has its size, and was made of the same files in the same
+  // way.
+  std::optional<TokenizeReport> done(int64_t vocab_size) const;
+  void finish() const;      // takes away what a kill at the very end left
+  void begin_anew() const;  // forgets a run that was stopped, whosever it was
+  // Fault::usage when another shard, or a run of another command that was stopped, has that name.
   void check_replaceable() const;
   // The same before the files are known.
   static void check_settings(const Path& prefix, const TokenizeOptions& options);
@@ -39,7 +48,7 @@ class ShardRecord {
   void commit(TokenShardWriter& writer, const ShardProgress& progress) const;
 
  private:
-  bool same(const Json& json, const Path& path) const;
+  bool is_ours(const ShardTold& told) const;
 
   Path prefix_;
   std::string settings_, inputs_;

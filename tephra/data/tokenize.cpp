@@ -167,4 +167,20 @@ TokenizeReport tokenize_files(std::span<const Path> files, const Tokenizer& toke
   return at.report;
 }
 
+// Whose the name is may be asked only by who holds it.
+NamedShard make_shard(std::span<const Path> files, const Tokenizer& tokenizer,
+                      const Path& out_prefix, const TokenizeOptions& options, bool overwrite) {
+  lock_shard(out_prefix);
+  const ShardRecord record(files, out_prefix, options);
+  if (overwrite) {
+    record.begin_anew();
+  } else if (const auto report = record.done(tokenizer.vocab_size())) {
+    record.finish();
+    return {*report, false};
+  } else {
+    record.check_replaceable();
+  }
+  return {tokenize_files(files, tokenizer, out_prefix, options)};
+}
+
 }  // namespace tephra

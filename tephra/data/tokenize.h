@@ -51,9 +51,19 @@ void check_tokenize(const Tokenizer& tokenizer, const TokenizeOptions& options);
 // Which tokenizer it is, by the files that Tokenizer::load reads.
 std::string mark_of_tokenizer(const Path& path);
 
-// A run that was killed goes on inside the file where it was; the bytes are the same. PREFIX.json
-// says what the shard was made of, and its counts.
+// A run that was killed goes on inside the file where it was; the bytes are the same.
+// PREFIX.made.json says what the shard was made of, and its counts. One that is there is replaced.
 TokenizeReport tokenize_files(std::span<const Path> files, const Tokenizer& tokenizer,
                               const Path& out_prefix, const TokenizeOptions& options);
+
+// The same for one that may be there: `made` is false when it is, of the same files in the same
+// way. Fault::usage when the name is another's. With `overwrite` it is always made, from the
+// beginning.
+struct NamedShard {
+  TokenizeReport report;
+  bool made = true;
+};
+NamedShard make_shard(std::span<const Path> files, const Tokenizer& tokenizer,
+                      const Path& out_prefix, const TokenizeOptions& options, bool overwrite);
 
 }  // namespace tephra

@@ -70,12 +70,14 @@ class TokenShardWriter {
 
   // Whether a writer can go on from there.
   static bool holds(const Path& prefix, int64_t vocab_size, const TokenShardState& state);
+  // Whether both files have the sizes of a shard that was committed in this state.
+  static bool wrote(const Path& prefix, int64_t vocab_size, const TokenShardState& state);
 
   void add_document(std::span<const int32_t> tokens);
   int64_t tokens() const { return tokens_; }
   int64_t documents() const { return static_cast<int64_t>(lengths_.size()); }
-  TokenShardState flush();  // all so far is on disk, and is how far the shard is
-  void commit();
+  TokenShardState flush();               // all so far is on disk, and is how far the shard is
+  void commit(const Path& record = {});  // `record` tells of an older shard: it goes with its index
 
  private:
   void write();

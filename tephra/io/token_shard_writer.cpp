@@ -19,10 +19,17 @@ TokenType type_for(int64_t vocab_size) {
   return vocab_size <= 65536 ? TokenType::u16 : TokenType::i32;
 }
 
-bool has_bytes(const Path& path, int64_t bytes) {
+int64_t size_of(const Path& path) {  // -1 when there is none
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
-  return !error && size >= static_cast<std::uintmax_t>(bytes);
+  return error ? -1 : static_cast<int64_t>(size);
+}
+
+std::vector<int32_t> read_lengths(const Path& prefix, int64_t documents) {
+  std::vector<int32_t> lengths(static_cast<size_t>(documents));
+  const FileReader file(with_suffix(prefix, kLenPartial));
+  file.read(0, std::as_writable_bytes(std::span(lengths)));
+  return lengths;
 }
 
 template <class T>
@@ -60,13 +67,12 @@ TokenShardWriter::TokenShardWriter(const Path& prefix, int64_t vocab_size,
       vocab_size_(vocab_size),
       type_(type_for(vocab_size)),
       tokens_(from.tokens),
-      lengths_(static_cast<size_t>(from.documents)),
+      lengths_(from.documents > 0 ? read_lengths(prefix, from.documents) : std::vector<int32_t>{}),
       lengths_written_(lengths_.size()),
       keep_(from.documents > 0) {
   TEPHRA_ASSERT(vocab_size > 0 && vocab_size <= std::numeric_limits<int32_t>::max(),
                 "ids are 32-bit");
   const Path bin = with_suffix(prefix, kBinPartial), len = with_suffix(prefix, kLenPartial);
-  if (keep_) FileReader(len).read(0, std::as_writable_bytes(std::span(lengths_)));
   using enum AppendFile::WhenFull;
   bin_ = std::make_unique<AppendFile>(bin, from.tokens * bytes_of(type_), fail);
   len_ = std::make_unique<AppendFile>(len, from.documents * kLengthBytes, fail);
@@ -81,9 +87,23 @@ TokenShardWriter::~TokenShardWriter() {
 }
 
 bool TokenShardWriter::holds(const Path& prefix, int64_t vocab_size, const TokenShardState& state) {
-  return has_bytes(with_suffix(prefix, kBinPartial),
-                   state.tokens * bytes_of(type_for(vocab_size))) &&
-         has_bytes(with_suffix(prefix, kLenPartial), state.documents * kLengthBytes);
+  const int64_t bin = size_of(with_suffix(prefix, kBinPartial)),
+                len = size_of(with_suffix(prefix, kLenPartial));
+  if (bin < 0 || bin < state.tokens * bytes_of(type_for(vocab_size))) return false;
+  if (len < 0 || len < state.documents * kLengthBytes) return false;
+  int64_t tokens = 0;
+  for (const int32_t length : read_lengths(prefix, state.documents)) {
+    if (length < 0) return false;
+    tokens += length;
+  }
+  return tokens == state.tokens;
+}
+
+bool TokenShardWriter::wrote(const Path& prefix, int64_t vocab_size, const TokenShardState& state) {
+  const int64_t index =
+      token_shard::kHeaderBytes + state.documents * (kLengthBytes + 8) + (state.documents + 1) * 8;
+  return size_of(with_suffix(prefix, ".bin")) == state.tokens * bytes_of(type_for(vocab_size)) &&
+         size_of(with_suffix(prefix, ".idx")) == index;
 }
 
 void TokenShardWriter::add_document(std::span<const int32_t> tokens) {
@@ -120,7 +140,7 @@ TokenShardState TokenShardWriter::flush() {
 }
 
 // Both files are written in full before either has its name, so a full disk leaves what was there.
-void TokenShardWriter::commit() {
+void TokenShardWriter::commit(const Path& record) {
   write();
   const Path idx = with_suffix(prefix_, ".idx");
   IndexFile file(idx);
@@ -141,6 +161,7 @@ void TokenShardWriter::commit() {
   bin_->close();
   std::error_code none;
   std::filesystem::remove(idx, none);  // an older index must never meet the new tokens
+  if (!record.empty()) std::filesystem::remove(record, none);
   std::filesystem::rename(bin_->path(), with_suffix(prefix_, ".bin"));
   flush_folder(prefix_.has_parent_path() ? prefix_.parent_path() : Path("."));
   file.commit();

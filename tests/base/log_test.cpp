@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,10 +14,12 @@
 #include <vector>
 
 #include "tephra/base/clock.h"
+#include "tephra/base/files.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 #include "tephra/base/terminal.h"
 #include "tests/support/error_of.h"
+#include "tests/support/scratch.h"
 
 namespace tephra {
 namespace {
@@ -186,6 +189,20 @@ TEST(Signals, TheFirstAsksToStop) {
               }),
               0);
   }
+}
+
+// A file over the limit on its size is told as a full disk is.
+TEST(Signals, NoneEndsAWriteThatIsTooLong) {
+  const Scratch scratch;
+  EXPECT_EQ(exit_code_of_child([&] {
+              install_signal_handlers();
+              const rlimit limit = {1000, 1000};
+              ::setrlimit(RLIMIT_FSIZE, &limit);
+              const std::string text(2000, 'a');
+              return error_of([&] { write_file(scratch / "a", text); }).fault() == Fault::data ? 0
+                                                                                               : 1;
+            }),
+            0);
 }
 
 TEST(Signals, TheSecondEndsAtOnce) {

@@ -53,6 +53,20 @@ TEST(CorpusFiles, AreNamedBySourceInAnyOrder) {
   EXPECT_EQ(error_of([&] { titles({"a/b=" + web}); }).fault(), Fault::usage);
 }
 
+TEST(CorpusFiles, OfAStageThatHasNotEndedAreRefused) {
+  const Scratch scratch;
+  std::filesystem::create_directories(scratch / "out" / "documents" / "books");
+  write_file(scratch / "out" / "documents" / "books" / "c.jsonl", "");
+  const std::string out = (scratch / "out").string();
+  for (const std::string& input : {out, out + "/documents", out + "/documents/"}) {
+    EXPECT_EQ(titles({input}).size(), 1u) << input;
+    std::filesystem::create_directories(scratch / "out" / ".work");
+    const std::string said = error_of([&] { titles({input}); }).what();
+    EXPECT_NE(said.find("is not finished"), std::string::npos) << input << ": " << said;
+    std::filesystem::remove_all(scratch / "out" / ".work");
+  }
+}
+
 using Indices = std::vector<size_t>;
 
 TEST(FileShares, LeaveOnlyLargeFilesToAllThreadsTogether) {

@@ -127,6 +127,26 @@ TEST(PipelineFile, AnIndexMayComeToBeOnTheWay) {
   EXPECT_EQ(run_pipeline(config, false).stages[1].second.find("known")->integer(), 1);
 }
 
+// A kill between its report and the end of its cleaning.
+TEST(PipelineFile, FinishesTheCleaningOfAStageThatIsDone) {
+  const SmallPipeline pipeline;
+  const PipelineConfig config = pipeline.config(
+      "[[stages]]\nkind = 'dedup'\nreference = ['books']\nmax_loss = 1.0\n"
+      "[tokens]\nappend_eos = false\ntokenizer = '" TEPHRA_GOLDEN_DIR "/tokenizer-byte-level'\n");
+  const Path dedup = pipeline.scratch / "out" / "dedup";
+  run_pipeline(config, false);
+  for (const bool overwrite : {false, true}) {
+    for (const char* left : {".dedup/signatures", ".mix", ".work", "documents/books"}) {
+      std::filesystem::create_directories(dedup / left);
+      write_file(dedup / left / "a.jsonl", kLine);
+    }
+    run_pipeline(config, overwrite);
+    for (const char* left : {".dedup", ".mix", ".work", "documents/books"}) {
+      EXPECT_FALSE(std::filesystem::exists(dedup / left)) << left;
+    }
+  }
+}
+
 // The settings of a stage's folder are those that made it: not its memory, nor other kinds' keys.
 TEST(PipelineFile, AFolderHasTheSettingsThatMadeIt) {
   const SmallPipeline pipeline;

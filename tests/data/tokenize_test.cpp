@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -29,6 +32,22 @@ struct Corpus {
     for (const std::string& name : names) inputs.push_back(path(name));
     return tokenize_files(text_files(inputs), *test_tokenizer(), scratch / out, options);
   }
+  NamedShard make(const std::string& name, const TokenizeOptions& options = {},
+                  bool overwrite = false, const std::string& out = "out") const {
+    const std::vector<Path> files = {scratch / name};
+    return make_shard(files, *test_tokenizer(), scratch / out, options, overwrite);
+  }
+  // What make() says when it refuses, with its hint.
+  std::string refused(const std::string& name, const TokenizeOptions& options = {}) const {
+    const Error error = error_of([&] { make(name, options); });
+    EXPECT_EQ(error.fault(), Fault::usage) << error.what();
+    return std::string(error.what()) + " | " + error.hint();
+  }
+  ShardRecord record(const std::string& name, const TokenizeOptions& options = {}) const {
+    const std::vector<Path> files = {scratch / name};
+    return ShardRecord(files, scratch / "out", options);
+  }
+  bool has(const std::string& name) const { return std::filesystem::exists(scratch / name); }
   // The documents of the shard as text.
   std::vector<std::string> documents(bool keep_special = false) const {
     const auto shard = TokenShard::open(scratch / "out");
@@ -117,7 +136,7 @@ TEST(Tokenize, SaysWhereABadDocumentIs) {
   EXPECT_EQ(error.fault(), Fault::data);
   EXPECT_EQ(error.what(),
             corpus.path("a.jsonl") + ":2: key 'text': expected a string, got a number");
-  EXPECT_EQ(corpus.scratch.names(), Texts{"a.jsonl"}) << "nothing is left behind";
+  EXPECT_EQ(corpus.scratch.names(), (Texts{".out.lock", "a.jsonl"})) << "nothing is left behind";
   const TokenizeReport report = corpus.tokenize({"a.jsonl"}, {.skip_bad = true});
   EXPECT_EQ(report.bad, 4);
   EXPECT_EQ(report.first_bad,
@@ -150,6 +169,24 @@ TEST(Tokenize, WritesTheSameBytesOnAnyNumberOfThreads) {
   set_num_threads(before);
 }
 
+// Ends what writes more than `bytes` into a file, as a full disk would.
+class FileLimit {
+ public:
+  explicit FileLimit(size_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit = {bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
 // Journals after every few documents; the work is stopped by a document that is not there yet.
 TEST(Tokenize, GoesOnInsideAFileWithTheSameBytes) {
   const Corpus corpus;
@@ -178,16 +215,11 @@ TEST(Tokenize, GoesOnInsideAFileWithTheSameBytes) {
   int64_t went_on = 0;
   for (int stop = 1; stop < 10; ++stop) {
     const std::string out = "stopped" + std::to_string(stop);
-    // A limit on the size of files ends the run somewhere, as a full disk would.
     const size_t size = read_file(corpus.scratch / "whole.bin").size();
-    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-    rlimit before{};
-    ::getrlimit(RLIMIT_FSIZE, &before);
-    const rlimit limit = {600 + size * static_cast<size_t>(stop) / 12, before.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-    const Error error = error_of([&] { corpus.tokenize(inputs, options, out); });
-    ::setrlimit(RLIMIT_FSIZE, &before);
-    std::signal(SIGXFSZ, handler);
+    const Error error = error_of([&] {
+      const FileLimit limit(600 + size * static_cast<size_t>(stop) / 12);
+      corpus.tokenize(inputs, options, out);
+    });
     EXPECT_EQ(error.fault(), Fault::data) << error.what();
     EXPECT_FALSE(std::filesystem::exists(corpus.scratch / (out + ".idx")));
     const ShardRecord record(files, corpus.scratch / out, options);
@@ -217,12 +249,13 @@ TEST(Tokenize, KnowsAShardThatItMade) {
   const auto record = [&](const TokenizeOptions& options) {
     return ShardRecord(files, corpus.scratch / "out", options);
   };
-  EXPECT_EQ(record({}).done()->documents, 1);
-  EXPECT_FALSE(record({.append_eos = true}).done());
+  const int64_t vocab = test_tokenizer()->vocab_size();
+  EXPECT_EQ(record({}).done(vocab)->documents, 1);
+  EXPECT_FALSE(record({.append_eos = true}).done(vocab));
   EXPECT_EQ(error_of([&] { record({.append_eos = true}).check_replaceable(); }).fault(),
             Fault::usage);
   corpus.put("a.txt", "two");
-  EXPECT_FALSE(record({}).done());
+  EXPECT_FALSE(record({}).done(vocab));
   EXPECT_EQ(error_of([&] { record({}).check_replaceable(); }).fault(), Fault::usage);
   // Killed when the new shard had its name and no record yet.
   corpus.tokenize({"a.txt"});
@@ -232,8 +265,118 @@ TEST(Tokenize, KnowsAShardThatItMade) {
   record({}).check_replaceable();
   ShardRecord::check_settings(corpus.scratch / "out", {});
   corpus.tokenize({"a.txt"});
-  EXPECT_TRUE(record({}).done());
+  EXPECT_TRUE(record({}).done(vocab));
   EXPECT_FALSE(std::filesystem::exists(corpus.scratch / "out.journal"));
+}
+
+// A second process neither calls it done nor touches what the first one writes.
+TEST(Tokenize, AsksWhoseAShardIsWhenNobodyWritesIt) {
+  const Corpus corpus;
+  corpus.put("a.txt", "one");
+  corpus.tokenize({"a.txt"});
+  for (const char* suffix : {".bin", ".idx", ".made.json"}) {
+    std::filesystem::rename(corpus.path(std::string("out") + suffix),
+                            corpus.path(std::string("b") + suffix));
+  }
+  for (const char* suffix : {".bin.partial", ".journal"})
+    corpus.put(std::string("b") + suffix, "x");
+  const int other = ::open(corpus.path(".b.lock").c_str(), O_RDWR | O_CREAT, 0666);
+  ASSERT_EQ(::flock(other, LOCK_EX | LOCK_NB), 0);
+  for (const bool overwrite : {false, true}) {
+    const Error error = error_of([&] { corpus.make("a.txt", {}, overwrite, "b"); });
+    EXPECT_NE(std::string(error.what()).find("another process writes"), std::string::npos);
+    EXPECT_TRUE(corpus.has("b.bin.partial") && corpus.has("b.journal"));
+  }
+  ::close(other);
+  EXPECT_FALSE(corpus.make("a.txt", {}, false, "b").made);
+  EXPECT_FALSE(corpus.has("b.bin.partial") || corpus.has("b.journal"));
+}
+
+TEST(Tokenize, MakesADamagedShardAnew) {
+  const Corpus corpus;
+  corpus.put("a.txt", "one and two");
+  EXPECT_TRUE(corpus.make("a.txt").made);
+  EXPECT_FALSE(corpus.make("a.txt").made);
+  EXPECT_TRUE(corpus.make("a.txt", {}, true).made);
+  for (const char* name : {"out.bin", "out.idx"}) {
+    std::filesystem::resize_file(corpus.scratch / name, 1);
+    EXPECT_TRUE(corpus.make("a.txt").made) << name;
+    EXPECT_EQ(corpus.documents(), Texts{"one and two"});
+  }
+  for (const char* record : {"{\"sta", "{}\n", ""}) {
+    corpus.put("out.made.json", record);
+    EXPECT_NE(corpus.refused("a.txt").find("--overwrite"), std::string::npos);
+    EXPECT_TRUE(corpus.make("a.txt", {}, true).made);
+  }
+}
+
+TEST(Tokenize, LeavesTokensOfOthersAlone) {
+  const Corpus corpus;
+  corpus.put("a.txt", "one");
+  corpus.put("out.bin", "not ours");
+  EXPECT_NE(corpus.refused("a.txt").find("out.bin: exists"), std::string::npos);
+  EXPECT_EQ(read_file(corpus.scratch / "out.bin"), "not ours");
+  EXPECT_TRUE(corpus.make("a.txt", {}, true).made);
+}
+
+TEST(Tokenize, LeavesAnotherCommandsProgressAlone) {
+  const Corpus corpus;
+  corpus.put("a.txt", "one");
+  corpus.record("a.txt", {.append_eos = true}).write_progress({});
+  const std::string journal = read_file(corpus.scratch / "out.journal");
+  const std::string said = corpus.refused("a.txt");
+  EXPECT_NE(said.find("did not end | repeat the command"), std::string::npos) << said;
+  EXPECT_EQ(error_of([&] { ShardRecord::check_settings(corpus.scratch / "out", {}); }).fault(),
+            Fault::usage);
+  EXPECT_EQ(read_file(corpus.scratch / "out.journal"), journal);
+  EXPECT_TRUE(corpus.make("a.txt", {}, true).made);
+  // Nor is it lost where the shard that it would replace is asked for.
+  corpus.record("a.txt", {.append_eos = true}).write_progress({});
+  EXPECT_FALSE(corpus.make("a.txt").made);
+  EXPECT_EQ(read_file(corpus.scratch / "out.journal"), journal);
+}
+
+// Killed when the tokens had their name, then again before the first new journal.
+TEST(Tokenize, KeepsItsNameThroughTwoKills) {
+  const Corpus corpus;
+  corpus.put("a.txt", "one");
+  corpus.put("out.bin", "tokens");
+  ShardProgress at;
+  at.report.documents = at.report.tokens = 1;
+  const ShardRecord record = corpus.record("a.txt");
+  record.write_progress(at);
+  EXPECT_EQ(record.begin(test_tokenizer()->vocab_size()).report.documents, 0);
+  record.check_replaceable();
+  EXPECT_TRUE(corpus.make("a.txt").made);
+  EXPECT_EQ(corpus.documents(), Texts{"one"});
+}
+
+TEST(Tokenize, AFullDiskLeavesTheShardThatWasThereAndItsRecord) {
+  const Corpus corpus;
+  corpus.put("a.txt", "one");
+  std::string lines;
+  for (int i = 0; i < 1000; ++i) lines += "a\n";
+  corpus.put("b.txt", lines);
+  corpus.make("a.txt");
+  const Error error = error_of([&] {
+    const FileLimit limit(10'000);  // enough for the tokens, not for their index
+    corpus.make("b.txt", {.split = TextSplit::line}, true);
+  });
+  EXPECT_EQ(error.fault(), Fault::data) << error.what();
+  EXPECT_FALSE(corpus.make("a.txt").made);
+  EXPECT_EQ(corpus.documents(), Texts{"one"});
+}
+
+TEST(Tokenize, TakesAwayFilesThatAKillLeftUnnamed) {
+  const Corpus corpus;
+  corpus.put("a.txt", "one");
+  for (const char* name : {".out.idx.12-0.tmp", ".out.made.json.7-1.tmp", ".out.journal.7-2.tmp",
+                           ".out2.idx.1-0.tmp", ".out.idx.mine.tmp"}) {
+    corpus.put(name, "x");
+  }
+  corpus.make("a.txt");
+  EXPECT_EQ(corpus.scratch.names(), (Texts{".out.idx.mine.tmp", ".out.lock", ".out2.idx.1-0.tmp",
+                                           "a.txt", "out.bin", "out.idx", "out.made.json"}));
 }
 
 }  // namespace

@@ -147,6 +147,12 @@ TEST(TokenShard, AWriterGoesOnWhereAnotherWasStopped) {
   EXPECT_EQ(scratch.names(), (std::vector<std::string>{"a.bin.partial", "a.len.partial"}));
   EXPECT_TRUE(TokenShardWriter::holds(scratch / "a", 70000, state));
   EXPECT_FALSE(TokenShardWriter::holds(scratch / "a", 70000, {3, 3}));
+  const std::string lengths = read_file(scratch / "a.len.partial");
+  write_file(scratch / "a.len.partial", raw<int32_t>({1, 0}));
+  EXPECT_FALSE(TokenShardWriter::holds(scratch / "a", 70000, state)) << "not the sum";
+  write_file(scratch / "a.len.partial", raw<int32_t>({3, -1}));
+  EXPECT_FALSE(TokenShardWriter::holds(scratch / "a", 70000, state));
+  write_file(scratch / "a.len.partial", lengths);
   TokenShardWriter writer(scratch / "a", 70000, state);
   writer.add_document(std::vector<int32_t>{5});
   writer.commit();

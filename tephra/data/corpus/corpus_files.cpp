@@ -113,6 +113,13 @@ Path whole_path(const Path& path) {
   return whole.has_filename() ? whole : whole.parent_path();  // without a slash at its end
 }
 
+void check_finished(const Path& stage) {
+  for (const char* name : {".work", ".dedup", ".mix"}) {
+    require(!fs::exists(stage / name), "{}: is not finished; repeat the command that writes it",
+            stage.lexically_normal().string());
+  }
+}
+
 void add_input(const std::string& input, std::vector<CorpusFile>& files) {
   const auto [named, source, path] = parse_input(input);
   require(fs::exists(path), "{}: does not exist", path.string());
@@ -131,10 +138,8 @@ void add_input(const std::string& input, std::vector<CorpusFile>& files) {
 }  // namespace
 
 Path documents_of(const Path& folder) {
-  for (const char* name : {".work", ".dedup", ".mix"}) {
-    require(!fs::exists(folder / name), "{}: is not finished; repeat the command that writes it",
-            folder.string());
-  }
+  check_finished(folder);
+  if (folder_name(folder) == kDocumentsFolder) check_finished(folder / "..");
   if (fs::is_directory(folder / kDocumentsFolder)) return folder / kDocumentsFolder;
   require(!fs::exists(folder / "report.json"),
           "{}: is a stage without its documents; keep_stages = true keeps those of a pipeline",

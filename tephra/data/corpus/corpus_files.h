@@ -28,7 +28,8 @@ struct CorpusFile {
 std::vector<CorpusFile> corpus_files(std::span<const std::string> inputs);
 
 // Of a folder that a stage wrote, where its documents are; else the folder itself. Fault::usage
-// when the stage has not ended, or its documents are gone.
+// when the stage has not ended (also when it is its documents/ that is given), or its documents are
+// gone.
 Path documents_of(const Path& folder);
 
 // Fault::usage unless a run that writes into `out` leaves these inputs alone, and what it writes is

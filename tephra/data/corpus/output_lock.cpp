@@ -10,7 +10,6 @@
 #include <mutex>
 
 #include "tephra/base/error.h"
-#include "tephra/io/token_shard_format.h"
 
 namespace tephra {
 namespace {
@@ -46,7 +45,7 @@ void lock_output(const Path& out, const Shard& shard) {
 }
 
 void lock_shard(const Path& prefix) {
-  const Path file = token_shard::with_suffix(prefix, token_shard::kBinPartial);
+  const Path file = prefix.parent_path() / format(".{}.lock", prefix.filename().string());
   hold(file, O_RDWR | O_CREAT, LOCK_EX, prefix);
 }
 

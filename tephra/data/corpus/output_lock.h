@@ -11,7 +11,8 @@ namespace tephra {
 // own. Fault::usage when another process has it. Where the file system knows no locks there are
 // none.
 void lock_output(const Path& out, const Shard& shard);
-// The same for a token shard.
+// The same for a token shard, by .NAME.lock beside it, which stays: one that is renamed or removed
+// could be held twice.
 void lock_shard(const Path& prefix);
 
 }  // namespace tephra

@@ -171,6 +171,21 @@ class StageFolder {
   }
   void remove_handed() const { fs::remove_all(path_ / kHandedFolder); }
 
+  // Of a stage that is done, what a kill kept it from taking away after its report.
+  void finish() const {
+    constexpr const char* kLeft[] = {".dedup", ".mix", kWorkFolder};
+    const auto is_left = [&](const char* name) { return fs::exists(path_ / name); };
+    if (!done() || std::none_of(std::begin(kLeft), std::end(kLeft), is_left)) return;
+    for (const std::string& source : stage_.dedup.references()) {
+      for (const Path& folder :
+           {Path(kDocumentsFolder), kHandedFolder / Path(kDocumentsFolder), Path("removed")}) {
+        fs::remove_all(path_ / folder / source);
+      }
+    }
+    for (const char* name : kLeft) fs::remove_all(path_ / name);
+    finish_stage(path_);
+  }
+
   void check_settings(bool overwrite) const {
     if (!fs::exists(path_ / kConfigFile) || same() || overwrite) return;
     throw Error(Fault::usage,
@@ -205,6 +220,9 @@ class PipelineRun {
   }
 
   void run() {
+    if (is_first()) {
+      for (const StageFolder& folder : folders_) folder.finish();
+    }
     must_ = stages_to_run();
     check();
     if (shard_.ranks) join_others();
@@ -418,14 +436,10 @@ class TokenStep {
   TokenizeReport run(std::span<const std::string> inputs) const {
     std::vector<Path> files;
     for (const CorpusFile& file : corpus_files(inputs)) files.push_back(file.path);
-    const ShardRecord record(files, prefix_, options_);
-    if (const std::optional<TokenizeReport> report = record.done()) {
-      log_info("tokens: done before");
-      return *report;
-    }
-    if (!overwrite_) record.check_replaceable();
     log_info("tokens");
-    return tokenize_files(files, tokenizer_, prefix_, options_);
+    const NamedShard shard = make_shard(files, tokenizer_, prefix_, options_, overwrite_);
+    if (!shard.made) log_info("tokens: done before");
+    return shard.report;
   }
 
  private:
