@@ -163,6 +163,16 @@ void summarise(std::vector<double>& seconds, InferResult& result) {
   result.median_seconds = seconds[seconds.size() / 2];
 }
 
+double median_share(const InferResult& result) {
+  if (result.steps.empty()) {
+    return result.bytes.all() / result.median_seconds / result.median_ceiling;
+  }
+  std::vector<double> shares;
+  for (const StepReads& step : result.steps) shares.push_back(step.step / step.plain);
+  std::sort(shares.begin(), shares.end());
+  return shares[shares.size() / 2];
+}
+
 namespace {
 
 // Of one pass, of those that took `seconds`.
@@ -183,11 +193,16 @@ class ReadSamples {
  public:
   ReadSamples() : peer_({kMaxStreamReads, 0}, beyond_cache_bytes()) { peer_.run(); }
 
-  void take(double seconds) {
-    const double end = steady_seconds() + seconds;
+  // What it gave during this time.
+  double take(double seconds) {
+    const double start = steady_seconds();
+    double bytes = 0, spent = 0;
     do {
       rates_.push_back(peer_.bytes() / seconds_of([&] { peer_.run(); }));
-    } while (steady_seconds() < end);
+      bytes += peer_.bytes();
+      spent = steady_seconds() - start;
+    } while (spent < seconds);
+    return bytes / spent;
   }
   void summarise(InferResult& result) {
     std::sort(rates_.begin(), rates_.end());
@@ -223,11 +238,13 @@ InferResult bench_decode(const InferBench& o) {
   const int64_t experts = routers.empty() ? 0 : routers[0].experts;
   std::vector<std::vector<int32_t>> next(static_cast<size_t>(o.batch), {1});
   std::vector<double> seconds;
+  std::vector<double> reads;  // what the memory gave before each step, and after the last
+  const double read_seconds = o.ceiling_seconds / static_cast<double>(o.tokens + 1);
   DecodeBytes sum;
   std::optional<KernelTimes> times;
   Progress progress("decoding", o.tokens, "tokens");
   for (int64_t i = 0; i < o.tokens + 2; ++i) {  // the first two warm up
-    if (i >= 2) memory.take(o.ceiling_seconds / static_cast<double>(o.tokens));
+    if (i >= 2) reads.push_back(memory.take(read_seconds));
     if (i == 2 && o.profile) times.emplace();
     const Trace trace([](std::string_view name) { return name.ends_with(".expert"); });
     Tensor logits;
@@ -243,12 +260,16 @@ InferResult bench_decode(const InferBench& o) {
     sum.other += bytes.other;
     progress.add();
   }
-  summarise(seconds, result);
+  reads.push_back(memory.take(read_seconds));
   memory.summarise(result);
   if (times) result.kernels = kernel_costs(*times, seconds);
   const auto steps = static_cast<double>(o.tokens);
   result.bytes = {sum.packed / steps, sum.other / steps,
                   cache_bytes(model, o.context + o.tokens / 2, o.batch)};
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    result.steps.push_back({result.bytes.all() / seconds[i], (reads[i] + reads[i + 1]) / 2});
+  }
+  summarise(seconds, result);
   return result;
 }
 

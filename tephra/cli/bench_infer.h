@@ -53,6 +53,12 @@ struct KernelCost {
   double launches = 0;
 };
 
+// Bytes per second of a step, and of plain reads right before and after it.
+struct StepReads {
+  double step = 0;
+  double plain = 0;
+};
+
 struct InferResult {
   std::string device;        // of a GPU its name; empty: the CPU
   double alone_seconds = 0;  // of a step, when steps follow each other without the host; 0: never
@@ -66,12 +72,16 @@ struct InferResult {
   DecodeBytes bytes;                            // of a step
   double flops = 0;                             // of the prompt
   // Bytes or operations per second. A machine's memory is not the same from one second to the next,
-  // least of all a virtual one's: it is read between the steps, and the median belongs to theirs.
+  // least of all a virtual one's: it is read between the steps.
   double ceiling = 0;               // the best
   double median_ceiling = 0;        // of the memory
+  std::vector<StepReads> steps;     // on the CPU, in the order of time
   std::vector<KernelCost> kernels;  // of a step, the longest first; only if asked for
   double load_average = 0;
 };
+
+// Of the steps, each beside the reads around it; where they were not taken, of the medians.
+double median_share(const InferResult& result);
 
 // Both run where options.device says.
 InferResult bench_decode(const InferBench& options);

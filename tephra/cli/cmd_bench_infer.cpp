@@ -124,6 +124,17 @@ Json kernels_json(const InferResult& r) {
   return rows;
 }
 
+Json steps_json(const InferResult& r) {
+  Json rows = Json::Array{};
+  for (const StepReads& step : r.steps) {
+    Json row;
+    row["gb_per_s"] = step.step / 1e9;
+    row["read_ceiling_gb_per_s"] = step.plain / 1e9;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 void print_kernels(const InferResult& r) {
   if (r.kernels.empty()) return;
   using enum TextTable::Align;
@@ -166,8 +177,9 @@ int run_decode(const Options& o) {
     json["gb_per_s"]["best"] = best / 1e9;
     json["read_ceiling_gb_per_s"]["median"] = r.median_ceiling / 1e9;
     json["read_ceiling_gb_per_s"]["best"] = r.ceiling / 1e9;
-    json["share"]["median"] = median / r.median_ceiling;
+    json["share"]["median"] = median_share(r);
     json["share"]["best"] = best / r.ceiling;
+    if (!r.steps.empty()) json["steps"] = steps_json(r);
     if (r.alone_seconds > 0) {
       json["without_host"]["tokens_per_s"] = batch / r.alone_seconds;
       json["without_host"]["share"] = r.bytes.all() / r.alone_seconds / r.ceiling;
@@ -187,8 +199,8 @@ int run_decode(const Options& o) {
       "reads       {:.2f} GB/s (best {:.2f}); between the steps the memory gave {:.2f} (best "
       "{:.2f}){}",
       median / 1e9, best / 1e9, r.median_ceiling / 1e9, r.ceiling / 1e9, to);
-  print("share       {:.1f} % (best of best {:.1f} %)", 100 * median / r.median_ceiling,
-        100 * best / r.ceiling);
+  print("share       {:.1f} %{} (best of best {:.1f} %)", 100 * median_share(r),
+        r.steps.empty() ? "" : " of the reads around a step", 100 * best / r.ceiling);
   if (r.alone_seconds > 0) {
     print("no host     {:.2f} tokens/s, {:.1f} %: steps that follow each other on the device",
           batch / r.alone_seconds, 100 * r.bytes.all() / r.alone_seconds / r.ceiling);

@@ -2,6 +2,9 @@
 // Quantising, comparing and timing as a person does it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "tephra/base/files.h"
 #include "tephra/base/json.h"
 #include "tests/support/program.h"
@@ -151,6 +154,14 @@ TEST(BenchDecode, CountsBytesAndGivesTheShare) {
   EXPECT_GT(json.find("share")->find("median")->number(), 0);
   EXPECT_GE(json.find("read_ceiling_gb_per_s")->find("best")->number(),
             json.find("read_ceiling_gb_per_s")->find("median")->number());
+  const std::vector<Json>& steps = json.find("steps")->array();
+  ASSERT_EQ(steps.size(), 2u);  // the share is the upper of the two
+  double share = 0;
+  for (const Json& step : steps) {
+    share = std::max(
+        share, step.find("gb_per_s")->number() / step.find("read_ceiling_gb_per_s")->number());
+  }
+  EXPECT_NEAR(json.find("share")->find("median")->number(), share, 1e-3 * share);
   // All of a step's time is somewhere.
   double seconds = 0;
   for (const Json& kernel : json.find("kernels")->array()) {
