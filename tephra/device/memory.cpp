@@ -67,6 +67,59 @@ void count(Device device, Purpose purpose, int64_t bytes) {
   use[kNumPurposes].add(bytes);
 }
 
+void* aligned_block(int64_t alignment, int64_t bytes) {
+  void* block = nullptr;
+  const int failed =
+      posix_memalign(&block, static_cast<size_t>(alignment), static_cast<size_t>(bytes));
+  return failed == 0 ? block : nullptr;
+}
+
+// Freed small blocks of a thread, for its next ones. A decoded token takes and frees a thousand
+// small tensors, and aligned blocks are what the system's allocator is slow at.
+class SmallBlocks {
+ public:
+  ~SmallBlocks() {
+    free_kept();
+    gone_ = true;
+  }
+
+  // Of the calling thread; null when it ends and has given its own back already.
+  static SmallBlocks* of_thread() {
+    thread_local SmallBlocks blocks;
+    return gone_ ? nullptr : &blocks;
+  }
+
+  void* take(int64_t bytes) {
+    std::vector<void*>& list = free_[static_cast<size_t>(bytes / kAlignment)];
+    if (list.empty()) return nullptr;
+    void* block = list.back();
+    list.pop_back();
+    kept_ -= bytes;
+    return block;
+  }
+
+  void give(void* block, int64_t bytes) {
+    if (kept_ + bytes > kMost) free_kept();  // sizes of another time
+    free_[static_cast<size_t>(bytes / kAlignment)].push_back(block);
+    kept_ += bytes;
+  }
+
+ private:
+  static constexpr int64_t kMost = 1 << 20;
+
+  void free_kept() {
+    for (std::vector<void*>& list : free_) {
+      for (void* block : list) std::free(block);
+      list.clear();
+    }
+    kept_ = 0;
+  }
+
+  inline static thread_local bool gone_ = false;
+  std::array<std::vector<void*>, static_cast<size_t>(kSmallestCached / kAlignment)> free_;
+  int64_t kept_ = 0;
+};
+
 // Freed large blocks are kept: returning them to the system would cost a page fault for every 4 KiB
 // the next time. No more is kept than was ever in use at once, so that a process whose sizes change
 // (a server's) at most doubles.
@@ -107,7 +160,7 @@ class BlockCache {
   }
 
  private:
-  // Small blocks are the system's own business, which it does without our lock.
+  // Small blocks are their thread's business, which needs no lock.
   static bool kept_when_freed(int64_t bytes) { return kCacheBlocks && bytes >= kSmallestCached; }
 
   void* take_kept(int64_t bytes) {
@@ -131,15 +184,9 @@ class BlockCache {
   static bool large(int64_t bytes) { return bytes >= 2 * kHugePage; }
 
   void* from_system(int64_t bytes) {
-    const auto take = [](int64_t alignment, int64_t size) -> void* {
-      void* block = nullptr;
-      const int failed =
-          posix_memalign(&block, static_cast<size_t>(alignment), static_cast<size_t>(size));
-      return failed == 0 ? block : nullptr;
-    };
-    if (!large(bytes)) return take(kAlignment, bytes);
+    if (!large(bytes)) return aligned_block(kAlignment, bytes);
     const int64_t size = bytes + (kStaggers - 1) * kStagger;
-    void* block = take(kHugePage, size);
+    void* block = aligned_block(kHugePage, size);
     if (block == nullptr) return nullptr;
     madvise(block, static_cast<size_t>(size), MADV_HUGEPAGE);
     return static_cast<std::byte*>(block) + staggers_++ % kStaggers * kStagger;
@@ -161,6 +208,21 @@ class BlockCache {
 BlockCache& blocks() {
   static auto* const cache = new BlockCache;
   return *cache;
+}
+
+SmallBlocks* small_blocks(int64_t bytes) {
+  return kCacheBlocks && bytes < kSmallestCached ? SmallBlocks::of_thread() : nullptr;
+}
+
+void* take_host_block(int64_t bytes) {
+  SmallBlocks* const small = small_blocks(bytes);
+  void* block = small ? small->take(bytes) : nullptr;
+  return block ? block : blocks().take(bytes);
+}
+
+void give_host_block(void* block, int64_t bytes) {
+  if (SmallBlocks* const small = small_blocks(bytes)) return small->give(block, bytes);
+  blocks().give(block, bytes);
 }
 
 #ifdef TEPHRA_SANITIZED
@@ -206,7 +268,7 @@ constexpr int64_t kGpuAlignment = 512;
 }
 
 void* take_block(Device device, int64_t bytes) {
-  if (device.kind == Device::Kind::cpu) return blocks().take(bytes);
+  if (device.kind == Device::Kind::cpu) return take_host_block(bytes);
   void* block = gpu::allocate(device, bytes);
   if (block != nullptr) return block;
   gpu::trim(device);  // what is kept may be in pieces that are too small
@@ -245,7 +307,7 @@ std::shared_ptr<Storage> Storage::wrap(void* data, int64_t bytes, std::shared_pt
 Storage::~Storage() {
   if (block_bytes_ == 0) return;
   if (device_.kind == Device::Kind::cpu) {
-    blocks().give(data_, block_bytes_);
+    give_host_block(data_, block_bytes_);
   } else {
     gpu::release(device_, data_);
   }

@@ -9,6 +9,36 @@
 #include "tephra/base/signals.h"
 
 namespace tephra {
+namespace {
+
+// Keys and values of all layers lie in one block: as many small ones each token would meet their
+// pages anew, and one that is large gets large pages.
+class CacheRows {
+ public:
+  CacheRows(const StateSpec& spec, int64_t rows, DType dtype, Device device) : rows_(rows) {
+    for (const LayerStateSpec& layer : spec.layers) {
+      next_ += elements(layer.kv_width) * (layer.values_in_keys ? 1 : 2);
+    }
+    all_ = Tensor({next_, 1}, dtype, device, Purpose::cache);
+    next_ = 0;
+  }
+
+  Tensor take(int64_t width) {
+    const int64_t begin = next_;
+    next_ += elements(width);
+    return all_.slice_rows(begin, begin + rows_ * width).view({rows_, width});
+  }
+
+ private:
+  static constexpr int64_t kAligned = 256;  // elements; as a tensor of its own would lie
+
+  int64_t elements(int64_t width) const { return ceil_div(rows_ * width, kAligned) * kAligned; }
+
+  int64_t rows_, next_ = 0;
+  Tensor all_;
+};
+
+}  // namespace
 
 Decoder::Decoder(Model& model, int64_t sequences, int64_t capacity)
     : model_(model),
@@ -25,11 +55,11 @@ Decoder::Decoder(Model& model, int64_t sequences, int64_t capacity)
           sequences, capacity);
   const DType dtype = model.parameters().dtype();
   const Device device = model.parameters().device();
+  CacheRows cache(spec_, sequences * capacity, dtype, device);
   for (const LayerStateSpec& layer : spec_.layers) {
-    const Shape kv{sequences * capacity, layer.kv_width};
     decoding_.layers.push_back(
-        {.k = Tensor(kv, dtype, device, Purpose::cache),
-         .v = layer.values_in_keys ? Tensor() : Tensor(kv, dtype, device, Purpose::cache),
+        {.k = cache.take(layer.kv_width),
+         .v = layer.values_in_keys ? Tensor() : cache.take(layer.kv_width),
          .conv =
              zeros({sequences, layer.conv_rows, layer.conv_width}, dtype, device, Purpose::cache),
          .value = zeros({sequences, 1, layer.value_width}, dtype, device, Purpose::cache)});

@@ -152,6 +152,10 @@ void score_part(const Attention& a, const T* q, const PartRows<T>& rows, acc_t<T
   const int64_t group = a.q.cols() / a.k.cols();  // heads that share a KV head
   for (int64_t j = 0; j < rows.count; j += kBlock) {
     const int64_t count = std::min<int64_t>(kBlock, rows.count - j);
+    const int64_t ahead = j + 2 * kBlock;
+    for (int64_t i = ahead; i < std::min(ahead + kBlock, rows.count); ++i) {
+      prefetch_row(rows.keys[i], a.k.cols());
+    }
     for (int64_t i = 0; i < count; ++i) prefetch_row(rows.values[j + i], a.v.cols());
     for (int64_t h = 0; h < kv_heads; ++h) {
       const T* queries = q + h * group * dim;

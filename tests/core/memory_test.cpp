@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <thread>
+#include <vector>
 
 #include "tephra/core/tensor.h"
 
@@ -72,6 +75,38 @@ TEST(Memory, KeepsNoMoreFreedBytesThanWereEverInUseAtOnce) {
   EXPECT_GT(kept_memory(), 0);
 #endif
   trim_memory();
+}
+
+TEST(Memory, SmallBlocksServeTheirThreadAgain) {
+  const void* first = Storage::allocate(kCpu, 1000, Purpose::cache)->data();
+  const auto again = Storage::allocate(kCpu, 1001, Purpose::cache);
+#ifndef TEPHRA_SANITIZED
+  EXPECT_EQ(again->data(), first);
+#else
+  EXPECT_NE(again->data(), nullptr);
+#endif
+  const auto other = Storage::allocate(kCpu, 1001, Purpose::cache);
+  EXPECT_NE(other->data(), again->data());
+}
+
+// Given back by a thread that did not take them, and while a thread ends.
+TEST(Memory, SmallBlocksMoveBetweenThreads) {
+  std::vector<std::shared_ptr<Storage>> blocks;
+  const auto take = [&] {
+    for (int64_t i = 0; i < 4096; ++i) {  // 8 MiB, more than a thread keeps
+      blocks.push_back(Storage::allocate(kCpu, 64 * (i % 64 + 1), Purpose::cache));
+      std::memset(blocks.back()->data(), 1, static_cast<size_t>(blocks.back()->bytes()));
+    }
+  };
+  const int64_t before = memory_use()[kNumPurposes].bytes;
+  std::thread(take).join();
+  std::thread([&] {
+    thread_local std::vector<std::shared_ptr<Storage>> late;  // goes after the thread's own blocks
+    late = std::move(blocks);
+    take();
+  }).join();
+  blocks.clear();
+  EXPECT_EQ(memory_use()[kNumPurposes].bytes, before);
 }
 
 TEST(Memory, OfNothingIsNothing) {

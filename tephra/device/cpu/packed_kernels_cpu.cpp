@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -37,7 +36,6 @@ constexpr int kSteps = static_cast<int>(kGroupColumns) / 4;      // of four colu
 // multiplied, a sum that may still be in parts, and the four activations in every lane.
 #if HWY_TARGET == HWY_AVX3_DL
 
-constexpr bool kSplitBytes = true;
 struct Codes {
   VecI all;
 };
@@ -60,11 +58,24 @@ HWY_INLINE void add(Sum& sum, const Codes& c, const Factors& x) {
   sum.high = add_bytes(sum.high, c.all, x.high);
   sum.low = add_bytes(sum.low, c.all, x.low);
 }
+// The same for activations that meet one vector of codes only: they come from memory within the
+// instruction. The fewer there are for a line of codes, the more lines a core looks ahead.
+HWY_INLINE VecI add_bytes_from(VecI sum, VecI codes, const int32_t* x) {
+  asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(codes.raw), "m"(*x));
+  return sum;
+}
+HWY_INLINE void add_once(Sum& sum, const Codes& c, const int32_t* x) {
+  sum.high = add_bytes_from(sum.high, c.all, x);
+  sum.low = add_bytes_from(sum.low, c.all, x + 1);
+}
+// Of 64 entries, by the lower six bits of each index.
+HWY_INLINE VecI look_up(VecI indices, hn::Vec<TagB> table) {
+  return VecI{_mm512_permutexvar_epi8(indices.raw, table.raw)};
+}
 HWY_INLINE VecI total(const Sum& sum) { return hn::Add(hn::ShiftLeft<8>(sum.high), sum.low); }
 
 #elif HWY_ARCH_X86
 
-constexpr bool kSplitBytes = false;
 struct Codes {
   VecI even, odd;  // columns, two 16-bit values in each lane
 };
@@ -95,7 +106,6 @@ HWY_INLINE VecI total(const Sum& sum) { return sum.all; }
 
 #else
 
-constexpr bool kSplitBytes = false;
 struct Codes {
   VecI column[4];
 };
@@ -123,51 +133,64 @@ HWY_INLINE VecI total(const Sum& sum) { return sum.all; }
 
 #endif
 
-// Four activations as 8 bytes: high bytes, then low bytes; or 16-bit columns 0, 2, 1, 3.
-HWY_INLINE void arrange(const int32_t* q, int32_t* to) {
-  if constexpr (kSplitBytes) {
-    int8_t bytes[8];
-    for (int i = 0; i < 4; ++i) {
-      const int32_t high = (q[i] + 128) >> 8;
-      bytes[i] = static_cast<int8_t>(high);
-      bytes[4 + i] = static_cast<int8_t>(q[i] - high * 256);
-    }
-    std::memcpy(to, bytes, sizeof bytes);
-  } else {
-    const int16_t words[4] = {static_cast<int16_t>(q[0]), static_cast<int16_t>(q[2]),
-                              static_cast<int16_t>(q[1]), static_cast<int16_t>(q[3])};
-    std::memcpy(to, words, sizeof words);
+#if HWY_TARGET != HWY_AVX3_DL
+HWY_INLINE void add_once(Sum& sum, const Codes& c, const int32_t* x) { add(sum, c, factors(x)); }
+HWY_INLINE VecI look_up(VecI indices, hn::Vec<TagB> table) {
+  const TagB db;
+  const auto low = hn::And(hn::BitCast(db, indices), hn::Set(db, uint8_t{15}));
+  return hn::BitCast(TagI(), hn::TableLookupBytes(table, low));
+}
+#endif
+
+// Stores kLanes activations. Four of them are 8 bytes: high bytes, then low bytes; or 16-bit
+// columns 0, 2, 1, 3.
+HWY_INLINE void store_arranged(VecI q, int32_t* to) {
+#if HWY_TARGET == HWY_AVX3_DL
+  const hn::RebindToUnsigned<TagI> du;
+  const hn::Rebind<uint8_t, TagI> db;
+  const hn::Repartition<int32_t, decltype(db)> di;
+  const VecI high = hn::ShiftRight<8>(hn::Add(q, hn::Set(TagI(), 128)));
+  const VecI low = hn::Sub(q, hn::ShiftLeft<8>(high));
+  const auto high_bytes = hn::BitCast(di, hn::TruncateTo(db, hn::BitCast(du, high)));
+  const auto low_bytes = hn::BitCast(di, hn::TruncateTo(db, hn::BitCast(du, low)));
+  hn::StoreU(hn::InterleaveLower(di, high_bytes, low_bytes), di, to);
+  hn::StoreU(hn::InterleaveUpper(di, high_bytes, low_bytes), di, to + 4);
+#else
+  HWY_ALIGN int32_t values[kLanes];
+  hn::Store(q, TagI(), values);
+  for (int i = 0; i < kLanes; i += 4) {
+    const int16_t words[4] = {static_cast<int16_t>(values[i]), static_cast<int16_t>(values[i + 2]),
+                              static_cast<int16_t>(values[i + 1]),
+                              static_cast<int16_t>(values[i + 3])};
+    std::memcpy(to + i / 2, words, sizeof words);
   }
+#endif
 }
 
 // 32 floats. A value that is not finite makes the scale NaN, and with it every result of the row.
 HWY_INLINE void quantise_group(const float* x, int32_t* values, float* scale, int32_t* offset) {
   const TagF df;
   const TagI di;
+  const auto limit = hn::Set(df, std::numeric_limits<float>::max());
   auto top = hn::Zero(df);
+  auto finite = hn::Le(top, limit);
   for (int i = 0; i < kGroupColumns; i += kLanes) {
     const auto size = hn::Abs(hn::LoadU(df, x + i));
-    // Max may drop a NaN; this keeps it.
-    top = hn::IfThenElse(hn::Or(hn::IsNaN(size), hn::Gt(size, top)), size, top);
+    top = hn::Max(top, size);
+    finite = hn::And(finite, hn::Le(size, limit));
   }
-  HWY_ALIGN float tops[kLanes];
-  hn::Store(top, df, tops);
-  float largest = 0;
-  for (const float t : tops) largest = !(t <= largest) && !std::isnan(largest) ? t : largest;
-  const bool usable = largest <= std::numeric_limits<float>::max();
+  const bool usable = hn::AllTrue(df, finite);
   // Not below the normal numbers: the quotient must be finite.
-  const float inverse = usable ? kActivationMax / std::max(largest, 0x1p-100f) : 0.0f;
-  HWY_ALIGN int32_t q[kGroupColumns];
+  const float largest = usable ? std::max(hn::GetLane(hn::MaxOfLanes(df, top)), 0x1p-100f) : 1.0f;
+  const auto inverse = hn::Set(df, usable ? kActivationMax / largest : 0.0f);
   auto sum = hn::Zero(di);
   for (int i = 0; i < kGroupColumns; i += kLanes) {
     auto value = hn::Zero(di);
-    if (usable) value = hn::NearestInt(hn::Mul(hn::LoadU(df, x + i), hn::Set(df, inverse)));
-    hn::Store(value, di, q + i);
+    if (usable) value = hn::NearestInt(hn::Mul(hn::LoadU(df, x + i), inverse));
+    store_arranged(value, values + i / 2);
     sum = hn::Add(sum, value);
   }
-  for (int step = 0; step < kSteps; ++step) arrange(q + 4 * step, values + 2 * step);
-  *scale = usable ? std::max(largest, 0x1p-100f) / kActivationMax
-                  : std::numeric_limits<float>::quiet_NaN();
+  *scale = usable ? largest / kActivationMax : std::numeric_limits<float>::quiet_NaN();
   *offset = -static_cast<int32_t>(kCodeZero) * hn::GetLane(hn::SumOfLanes(di, sum));
 }
 
@@ -198,10 +221,8 @@ HWY_INLINE Codes codes_of(VecI stored, int half, hn::Vec<TagB> table) {
   if constexpr (kFormat == PackedFormat::q8) {
     return ready(stored);
   } else {
-    const TagB db;
     const VecI indices = half == 0 ? stored : hn::ShiftRight<4>(stored);
-    const auto low = hn::And(hn::BitCast(db, indices), hn::Set(db, uint8_t{15}));
-    return ready(hn::BitCast(TagI(), hn::TableLookupBytes(table, low)));
+    return ready(look_up(indices, table));
   }
 }
 
@@ -282,8 +303,13 @@ HWY_INLINE void add_group(const QuantisedRows& x, int64_t at, const std::byte* c
       HWY_UNROLL(4)
       for (int r = 0; r < kRows; ++r) {
         const int64_t step = (at + r * x.groups) * kSteps + block * kStored + i;
-        const Factors of_x = factors(x.values + 2 * step);
-        for (int s = 0; s < kSums; ++s) add(exact[r][s], four[s], of_x);
+        const int32_t* values = x.values + 2 * step;
+        if constexpr (kSums == 1) {
+          add_once(exact[r][0], four[0], values);
+        } else {
+          const Factors of_x = factors(values);
+          for (int s = 0; s < kSums; ++s) add(exact[r][s], four[s], of_x);
+        }
       }
     }
   }
