@@ -146,15 +146,14 @@ HWY_INLINE VecI look_up(VecI indices, hn::Vec<TagB> table) {
 // columns 0, 2, 1, 3.
 HWY_INLINE void store_arranged(VecI q, int32_t* to) {
 #if HWY_TARGET == HWY_AVX3_DL
-  const hn::RebindToUnsigned<TagI> du;
-  const hn::Rebind<uint8_t, TagI> db;
-  const hn::Repartition<int32_t, decltype(db)> di;
   const VecI high = hn::ShiftRight<8>(hn::Add(q, hn::Set(TagI(), 128)));
   const VecI low = hn::Sub(q, hn::ShiftLeft<8>(high));
-  const auto high_bytes = hn::BitCast(di, hn::TruncateTo(db, hn::BitCast(du, high)));
-  const auto low_bytes = hn::BitCast(di, hn::TruncateTo(db, hn::BitCast(du, low)));
-  hn::StoreU(hn::InterleaveLower(di, high_bytes, low_bytes), di, to);
-  hn::StoreU(hn::InterleaveUpper(di, high_bytes, low_bytes), di, to + 4);
+  // Not Highway's TruncateTo, which mixes up the bytes in Debian 12's version.
+  const __m128i high_bytes = _mm512_cvtepi32_epi8(high.raw);
+  const __m128i low_bytes = _mm512_cvtepi32_epi8(low.raw);
+  auto* out = reinterpret_cast<__m128i*>(to);
+  _mm_storeu_si128(out, _mm_unpacklo_epi32(high_bytes, low_bytes));
+  _mm_storeu_si128(out + 1, _mm_unpackhi_epi32(high_bytes, low_bytes));
 #else
   HWY_ALIGN int32_t values[kLanes];
   hn::Store(q, TagI(), values);
