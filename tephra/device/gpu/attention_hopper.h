@@ -301,9 +301,9 @@ __device__ void store_rows(const float (&d)[kHead / 2], uint8_t (&boxes)[kBoxes<
 #pragma unroll
   for (int i = 0; i < kHead / 8; i += 2) {
     const int unit = i % 8 + table / 2;
-    store_tables(boxes[i / 8] + in_tile * 128 + 16 * (unit ^ in_tile % 8),
-                 packed(d[4 * i], d[4 * i + 1]), packed(d[4 * i + 2], d[4 * i + 3]),
-                 packed(d[4 * i + 4], d[4 * i + 5]), packed(d[4 * i + 6], d[4 * i + 7]));
+    store_tables(unit_of(boxes[i / 8], in_tile, unit), packed(d[4 * i], d[4 * i + 1]),
+                 packed(d[4 * i + 2], d[4 * i + 3]), packed(d[4 * i + 4], d[4 * i + 5]),
+                 packed(d[4 * i + 6], d[4 * i + 7]));
   }
   publish_stores();
   sync_threads(1 + warpgroup, kGroup);

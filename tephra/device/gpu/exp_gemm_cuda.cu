@@ -107,33 +107,12 @@ template <bool kStore>
 __device__ void multiply_logits(Stages& s, const CUtensorMap* map_e, const ExpShape& shape) {
   const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroup - 1;
   const Outlet out{s.c[warpgroup], warpgroup};
-  const auto release = [&](int stage) {
-    if (threadIdx.x % kWarpgroup == 0) arrive(&s.empty[stage]);
-  };
   Position at;
   for (int tile = blockIdx.x; tile < shape.tiles(); tile += gridDim.x) {
     float d[128];
-    int before = 0;
-    for (int k = 0; k < shape.blocks(); ++k, at.advance()) {
-      wait_barrier(&s.full[at.stage], at.phase);
-      const uint64_t left = tile_along(s.a[at.stage] + warpgroup * (kBytesA / 2));
-      const uint64_t right = tile_along(s.b[at.stage]);
-      begin_products();
-#pragma unroll
-      for (int step = 0; step < kDepth / 16; ++step) {
-        multiply_64x256x16<false, false>(d, left + step * kStep<false>, right + step * kStep<false>,
-                                         k > 0 || step > 0);
-      }
-      commit_products();
-      if (k > 0) {
-        wait_products<1>();
-        release(before);
-      }
-      before = at.stage;
-    }
-    wait_products<0>();
+    const int last = multiply_stages<false, false>(d, s, at, shape.blocks(), warpgroup);
     pin(d);
-    release(before);
+    release_stage(s, last);
     const int row = shape.row_of(tile) + warpgroup * 64, column = shape.column_of(tile);
     take_exponentials(d, shape, row, column);
     if (kStore) store_bf16(d, out, map_e, row, column);  // clipped to the matrix

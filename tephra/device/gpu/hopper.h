@@ -162,6 +162,12 @@ __device__ inline void store_tables_transposed(void* row, uint32_t a, uint32_t b
 
 // --- products -------------------------------------------------------------------------------
 
+// Sixteen bytes of a tile whose rows of 128 bytes have the copy engine's swizzle.
+template <class Byte>
+__device__ inline Byte* unit_of(Byte* tile, int row, int unit) {
+  return tile + row * 128 + 16 * (unit ^ row % 8);
+}
+
 // Rows of 128 bytes with the 128-byte swizzle of the copy engine. The reduction runs along the rows
 // (`along`: a tile of [m or n][64]) or across them (a tile of [64][64 of m or n], tiles `next`
 // bytes apart).
