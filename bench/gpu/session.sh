@@ -135,11 +135,11 @@ figure() {
   echo "$found" | tr -s ' \n' ' ' | cut -c 1-160
 }
 
-# Tests that were skipped have shown nothing.
+# Tests that were skipped, or not found, have shown nothing.
 verdict() {
   case "$1" in
     124 | 137) echo LATE ;;
-    0) if grep -q '^\[  SKIPPED \]' "$2"; then echo FAIL; else echo PASS; fi ;;
+    0) if grep -q -E '^\[  (SKIPPED |FAILED  |PASSED  \] 0)' "$2"; then echo FAIL; else echo PASS; fi ;;
     *) echo FAIL ;;
   esac
 }
