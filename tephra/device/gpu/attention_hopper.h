@@ -31,7 +31,7 @@ template <int kHead>
 constexpr int kKeyBox = kKeys<kHead> * 128;
 template <int kHead>
 constexpr int kKeyBytes = kBoxes<kHead>* kKeyBox<kHead>;
-constexpr float kLog2e = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
+constexpr float kLn2 = 0.69314718055994530942f;
 
 struct Queries {
   const int32_t *first, *last;
@@ -253,12 +253,6 @@ template <int kCount>
 __device__ inline void clear(float (&values)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) values[i] = 0;
-}
-
-__device__ inline float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 // A thread's two rows of a warpgroup's 64 (hopper.h), and what they see.

@@ -432,6 +432,13 @@ __device__ inline void multiply_64x256x16(float (&d)[128], const uint32_t* a, ui
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "n"(int{kAcrossB}));
 }
 
+inline constexpr float kLog2e = 1.44269504088896340736f;
+__device__ inline float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // Where a ring of stages stands.
 template <int kStages>
 struct Ring {
