@@ -12,9 +12,11 @@
 #                                          begin so (ops, decode, racecheck-pass)
 #   bench/gpu/session.sh hunt KIT          there: looks for answers that depend on chance or on what else
 #                                          runs, each test many times and in every mode of the stream
+#   bench/gpu/session.sh attention KIT     there: layers and kernels of attention beside cuDNN's, at lengths from
+#                                          512 tokens on and with all sizes of heads; needs PyTorch
 #
-# BUILD needs the targets tephra, infer_test, ops_test and optim_test. Parts fail on their own: the rest
-# still runs, and the exit status says whether any did.
+# BUILD needs the targets tephra, infer_test, ops_test and optim_test, for kernels of attention also
+# attention_bench. Parts fail on their own: the rest still runs, and the exit status says whether any did.
 set -u
 
 pack() {
@@ -23,7 +25,9 @@ pack() {
   root=$(dirname "$0")/../..
   rm -rf "$kit"
   mkdir -p "$kit/bin" "$kit/lib"
-  for binary in "$build/tephra" "$build/tests/infer_test" "$build/tests/ops_test" "$build/tests/optim_test"; do
+  for binary in "$build/tephra" "$build/tests/infer_test" "$build/tests/ops_test" "$build/tests/optim_test" \
+    "$build/attention_bench"; do
+    [ "$binary" != "$build/attention_bench" ] || [ -x "$binary" ] || continue
     strip -o "$kit/bin/$(basename "$binary")" "$binary" || exit 1
     # What every Linux has stays: the C library and what belongs to it.
     ldd "$binary" | awk '$3 ~ /^\// { print $3 }' |
@@ -31,7 +35,7 @@ pack() {
       while read -r library; do cp -L "$library" "$kit/lib/"; done
   done
   for file in configs/tiny.toml tests/eval/config.json tests/golden/tokenizer-byte-level/tokenizer.json \
-    tests/train/gpu_runs_test.py; do
+    tests/train/gpu_runs_test.py bench/gpu/attention_peer.py bench/gpu/attention_layers_peer.py; do
     mkdir -p "$kit/$(dirname "$file")"
     cp "$root/$file" "$kit/$file" || exit 1
   done
@@ -108,6 +112,17 @@ hunt() {
   else
     echo "-- no compute-sanitizer here: races within a block were not looked for"
   fi
+  exit $failed
+}
+
+attention() {
+  open_kit "$1"
+  part 300 python3 "$kit/bench/gpu/attention_layers_peer.py" "$kit/bin/tephra"
+  set --
+  for head in 64 128 256; do
+    set -- "$@" 16x1024d$head 4x4096d$head 2x8192d$head 1x16384d$head 1x32768d$head
+  done
+  part 240 python3 "$kit/bench/gpu/attention_peer.py" "$kit/bin/attention_bench" "$@"
   exit $failed
 }
 
@@ -264,9 +279,10 @@ case "${1:-}" in
     shift
     check "$@"
     ;;
+  attention) attention "${2:?the folder of the kit}" ;;
   hunt) hunt "${2:?the folder of the kit}" ;;
   *)
-    sed -n '3,18s/^# \{0,1\}//p' "$0"
+    sed -n '3,20s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac
