@@ -7,6 +7,7 @@
 #include "tephra/core/gpu_kernel.h"
 #include "tephra/device/gpu/attention.h"
 #include "tephra/device/gpu/gemm.h"
+#include "tephra/device/gpu/quad.h"
 #include "tephra/device/gpu/tile.h"
 #include "tephra/ops/attention.h"
 
@@ -98,16 +99,6 @@ __device__ void score_tile(const AttentionArgs<T>& a, int64_t head, int64_t quer
   __syncthreads();
 }
 
-// Four threads share a row.
-__device__ float four_sum(float v) {
-  v += gpu::shuffle_xor(v, 1);
-  return v + gpu::shuffle_xor(v, 2);
-}
-__device__ float four_max(float v) {
-  v = fmaxf(v, gpu::shuffle_xor(v, 1));
-  return fmaxf(v, gpu::shuffle_xor(v, 2));
-}
-
 template <class T, int kTiles>
 __global__ void attend(AttentionArgs<T> a, gpu::Rows<T> o, gpu::Rows<float> lse) {
   __shared__ ScoreTile tile;
@@ -127,14 +118,14 @@ __global__ void attend(AttentionArgs<T> a, gpu::Rows<T> o, gpu::Rows<float> lse)
                [](int, bool seen, float s) { return seen ? s : -INFINITY; });
     float top = -INFINITY, sum = 0;
     for (int j = part * 16; j < part * 16 + 16; ++j) top = fmaxf(top, tile.at[row][j]);
-    const float before = largest[row], now = fmaxf(before, four_max(top));
+    const float before = largest[row], now = fmaxf(before, gpu::quad_max(top));
     for (int j = part * 16; j < part * 16 + 16; ++j) {
       const float s = tile.at[row][j];
       const float p = s == -INFINITY ? 0.0f : expf(s - now);
       tile.at[row][j] = p;
       sum += p;
     }
-    sum = four_sum(sum);
+    sum = gpu::quad_sum(sum);
     const float keep = before == -INFINITY ? 0.0f : expf(before - now);
     if (part == 0) {
       largest[row] = now;

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Training runs on a GPU, as processes: equal bits in every run and after kills, checkpoints that go on
-on the other device, a run that does not fit, a kernel that fails, a GPU that is not there.
+on the other device, a run that does not fit, a kernel that fails, a GPU that is not there, a server whose GPU fails.
 
-    gpu_runs_test.py TEPHRA SOURCE_DIR [--device gpu|cpu]
+    gpu_runs_test.py TEPHRA SOURCE_DIR [--device gpu|cpu] [--only NAME,...]
 
-Exit code 77 (skipped) where there is no GPU. With --device cpu it tries itself out: both sides are the CPU.
+Two equal runs come first, whatever else is asked for. The one that does not fit (`large`) takes the whole
+memory of a GPU: nothing else should run beside it. Exit code 77 (skipped) where there is no GPU. With --device cpu
+it tries itself out: both sides are the CPU.
 """
 import argparse
 import hashlib
+import http.client
 import json
 import os
 import pathlib
@@ -19,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 STEPS, HALF = 20, 10
@@ -30,12 +34,17 @@ def arguments():
     parser.add_argument("tephra")
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("--device", default="gpu")
-    return parser.parse_args()
+    parser.add_argument("--only", default=",".join(CHECKS), help="of " + ", ".join(CHECKS))
+    o = parser.parse_args()
+    o.only = o.only.split(",")
+    if unknown := set(o.only) - set(CHECKS):
+        parser.error(f"no such check: {', '.join(sorted(unknown))}")
+    return o
 
 
 class Runs:
     def __init__(self, o, scratch):
-        self.tephra, self.scratch, self.device = o.tephra, scratch, o.device
+        self.tephra, self.source, self.scratch, self.device = o.tephra, o.source, scratch, o.device
         self.seconds = 0.0  # of a whole run
         self.config = str(o.source / "configs" / "tiny.toml")
 
@@ -105,7 +114,11 @@ def killed_run(runs):
                  f"a run that was killed {kills} times ends with the same bytes")
 
 
-def other_device(runs, source, name, device):
+def moved_run(runs):
+    return go_on_elsewhere(runs, "a", "moved", "cpu") + go_on_elsewhere(runs, "moved", "back", runs.device)
+
+
+def go_on_elsewhere(runs, source, name, device):
     runs.branch(source, name)
     ran = runs.run(name, device)
     if ran.returncode:
@@ -149,6 +162,43 @@ def missing_gpu(runs):
                  f"a GPU that is not there is code 4: {ran.returncode}: {ran.stderr[-300:]}")
 
 
+def failing_server(runs):
+    """A kernel fails in the midst of an answer."""
+    model = runs.scratch / "letters"
+    subprocess.run([runs.tephra, "checkpoint", "random", "--quiet", "--config", runs.source / "tests/eval/config.json",
+                    "--out", model], check=True, timeout=60)
+    shutil.copy(runs.source / "tests/golden/tokenizer-byte-level/tokenizer.json", model)
+    command = [runs.tephra, "serve", "--model", model, "--port", "0", "--device", runs.device, "--kv-memory", "64MiB"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True,
+                              env=dict(os.environ, TEPHRA_GPU_FAIL_AT="2000"))
+    deadline = threading.Timer(60, server.kill)
+    deadline.start()
+    status, said = 0, ""
+    for line in server.stderr:
+        said += line
+        if found := re.search(r"served at http://127.0.0.1:(\d+)/v1", line):
+            status = ask_for_tokens(int(found.group(1)), 1500)
+    code = server.wait()
+    deadline.cancel()
+    return check(status == 500 and code == 4,
+                 f"a server whose GPU fails answers 500 and ends with code 4: {status}, {code}: {said[-300:]}")
+
+
+def ask_for_tokens(port, count):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    body = json.dumps({"prompt": [5, 6, 7], "max_tokens": count, "ignore_eos": True})
+    try:
+        connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+        return connection.getresponse().status
+    except (ConnectionError, http.client.HTTPException):
+        return 0
+
+
+CHECKS = {"killed": killed_run, "moved": moved_run, "large": too_large, "kernel": failing_kernel,
+          "missing": missing_gpu, "server": failing_server}
+FOR_BOTH = ("killed", "moved")  # make sense with --device cpu
+
+
 def main():
     o = arguments()
     if o.device == "gpu":
@@ -158,10 +208,10 @@ def main():
             sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
         runs = Runs(o, pathlib.Path(folder))
-        failures = equal_runs(runs) + killed_run(runs) + other_device(runs, "a", "moved", "cpu")
-        failures += other_device(runs, "moved", "back", o.device)
-        if o.device == "gpu":
-            failures += too_large(runs) + failing_kernel(runs) + missing_gpu(runs)
+        failures = equal_runs(runs)
+        for name in o.only:
+            if o.device == "gpu" or name in FOR_BOTH:
+                failures += CHECKS[name](runs)
     sys.exit(1 if failures else 0)
 
 

@@ -3,6 +3,7 @@
 // and add this one's values, a warpgroup turns scores into probabilities; the two warpgroups take
 // turns at it. Powers are of two, with the scale folded into the exponent.
 #include "tephra/device/gpu/attention_hopper.h"
+#include "tephra/device/gpu/quad.h"
 
 namespace tephra::gpu {
 namespace {
@@ -37,9 +38,7 @@ struct RowSums {
         a = fmaxf(a, fmaxf(s[4 * j + 2 * h], s[4 * j + 2 * h + 1]));
         b = fmaxf(b, fmaxf(s[4 * j + 4 + 2 * h], s[4 * j + 5 + 2 * h]));
       }
-      float now = fmaxf(top[h], fmaxf(a, b));
-      now = fmaxf(now, __shfl_xor_sync(~0u, now, 1));
-      now = fmaxf(now, __shfl_xor_sync(~0u, now, 2));
+      const float now = quad_max(fmaxf(top[h], fmaxf(a, b)));
       const float base = now == -INFINITY ? 0.0f : now * scale2;
       // Exactly one where nothing larger came: a tile that the row does not see changes no bit.
       keep[h] = top[h] == now ? 1.0f : exp2_fast(top[h] * scale2 - base);
@@ -59,10 +58,7 @@ struct RowSums {
 
   __device__ void finish() {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      sum[h] += __shfl_xor_sync(~0u, sum[h], 1);
-      sum[h] += __shfl_xor_sync(~0u, sum[h], 2);
-    }
+    for (int h = 0; h < 2; ++h) sum[h] = quad_sum(sum[h]);
   }
 };
 

@@ -2,6 +2,7 @@
 // Attention backward for Hopper: what is known of each query is prepared, then come the passes of
 // dq and of dk and dv, and the sums of the parts in which the last were computed, if they were.
 #include "tephra/device/gpu/attention_grad_hopper.h"
+#include "tephra/device/gpu/quad.h"
 
 namespace tephra::gpu {
 namespace {
@@ -46,8 +47,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
 #pragma unroll
     for (int i = 0; i < kHead / 32; ++i) delta = dot_8(x[4 * i], y[4 * i], delta);
   }
-  delta += __shfl_xor_sync(~0u, delta, 1);
-  delta += __shfl_xor_sync(~0u, delta, 2);
+  delta = quad_sum(delta);
   __shared__ int first[kHalf], last[kHalf];
   if (part == 0) {
     first[at] = there ? a.queries.first[row] : 0;

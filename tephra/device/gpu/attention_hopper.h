@@ -31,7 +31,7 @@ template <int kHead>
 constexpr int kKeyBox = kKeys<kHead> * 128;
 template <int kHead>
 constexpr int kKeyBytes = kBoxes<kHead>* kKeyBox<kHead>;
-constexpr float kLog2e = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
+constexpr float kLn2 = 0.69314718055994530942f;
 
 struct Queries {
   const int32_t *first, *last;
@@ -255,12 +255,6 @@ __device__ inline void clear(float (&values)[kCount]) {
   for (int i = 0; i < kCount; ++i) values[i] = 0;
 }
 
-__device__ inline float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 // A thread's two rows of a warpgroup's 64 (hopper.h), and what they see.
 struct RowPair {
   int row[2];
@@ -301,9 +295,9 @@ __device__ void store_rows(const float (&d)[kHead / 2], uint8_t (&boxes)[kBoxes<
 #pragma unroll
   for (int i = 0; i < kHead / 8; i += 2) {
     const int unit = i % 8 + table / 2;
-    store_tables(boxes[i / 8] + in_tile * 128 + 16 * (unit ^ in_tile % 8),
-                 packed(d[4 * i], d[4 * i + 1]), packed(d[4 * i + 2], d[4 * i + 3]),
-                 packed(d[4 * i + 4], d[4 * i + 5]), packed(d[4 * i + 6], d[4 * i + 7]));
+    store_tables(unit_of(boxes[i / 8], in_tile, unit), packed(d[4 * i], d[4 * i + 1]),
+                 packed(d[4 * i + 2], d[4 * i + 3]), packed(d[4 * i + 4], d[4 * i + 5]),
+                 packed(d[4 * i + 6], d[4 * i + 7]));
   }
   publish_stores();
   sync_threads(1 + warpgroup, kGroup);

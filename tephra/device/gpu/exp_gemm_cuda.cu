@@ -5,6 +5,7 @@
 #include "tephra/device/gpu/hopper.h"
 #include "tephra/device/gpu/hopper_maps.h"
 #include "tephra/device/gpu/hopper_ring.h"
+#include "tephra/device/gpu/quad.h"
 
 namespace tephra::gpu {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 using namespace hopper;
 
 static_assert(kExpTileColumns == kTileColumns);
-constexpr float kExpNear = 50.0f, kLog2E = 1.4426950408889634f;
+constexpr float kExpNear = 50.0f;
 
 struct ExpShape {
   int rows, columns, depth;
@@ -43,22 +44,6 @@ __device__ void feed_logits(Stages& s, const CUtensorMap* map_a, const CUtensorM
   }
 }
 
-__device__ float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-// Over the four lanes that share a row.
-__device__ float quad_max(float v) {
-  v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, 1));
-  return fmaxf(v, __shfl_xor_sync(0xffffffffu, v, 2));
-}
-__device__ float quad_sum(float v) {
-  v += __shfl_xor_sync(0xffffffffu, v, 1);
-  return v + __shfl_xor_sync(0xffffffffu, v, 2);
-}
-
 // A warpgroup's 64 x 256 logits to exponentials, in place. `row` and `column` are the first ones.
 __device__ void take_exponentials(float (&d)[128], const ExpShape& shape, int row, int column) {
   const int lane = threadIdx.x % 32, first = 2 * (lane % 4);
@@ -86,12 +71,12 @@ __device__ void take_exponentials(float (&d)[128], const ExpShape& shape, int ro
 #pragma unroll
     for (int i = 0; i < 64; ++i) most = fmaxf(most, d[i / 2 * 4 + 2 * half + i % 2]);
     most = quad_max(most);
-    const float shift = fabsf(most) > kExpNear ? most : 0.0f, down = -shift * kLog2E;
+    const float shift = fabsf(most) > kExpNear ? most : 0.0f, down = -shift * kLog2e;
     float sums[4] = {};  // apart, so that additions need not wait for each other
 #pragma unroll
     for (int i = 0; i < 64; ++i) {
       float& v = d[i / 2 * 4 + 2 * half + i % 2];
-      v = power_of_two(fmaf(v, kLog2E, down));
+      v = exp2_fast(fmaf(v, kLog2e, down));
       sums[i % 4] += v;
     }
     const float sum = quad_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
@@ -107,33 +92,12 @@ template <bool kStore>
 __device__ void multiply_logits(Stages& s, const CUtensorMap* map_e, const ExpShape& shape) {
   const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroup - 1;
   const Outlet out{s.c[warpgroup], warpgroup};
-  const auto release = [&](int stage) {
-    if (threadIdx.x % kWarpgroup == 0) arrive(&s.empty[stage]);
-  };
   Position at;
   for (int tile = blockIdx.x; tile < shape.tiles(); tile += gridDim.x) {
     float d[128];
-    int before = 0;
-    for (int k = 0; k < shape.blocks(); ++k, at.advance()) {
-      wait_barrier(&s.full[at.stage], at.phase);
-      const uint64_t left = tile_along(s.a[at.stage] + warpgroup * (kBytesA / 2));
-      const uint64_t right = tile_along(s.b[at.stage]);
-      begin_products();
-#pragma unroll
-      for (int step = 0; step < kDepth / 16; ++step) {
-        multiply_64x256x16<false, false>(d, left + step * kStep<false>, right + step * kStep<false>,
-                                         k > 0 || step > 0);
-      }
-      commit_products();
-      if (k > 0) {
-        wait_products<1>();
-        release(before);
-      }
-      before = at.stage;
-    }
-    wait_products<0>();
+    const int last = multiply_stages<false, false>(d, s, at, shape.blocks(), warpgroup);
     pin(d);
-    release(before);
+    release_stage(s, last);
     const int row = shape.row_of(tile) + warpgroup * 64, column = shape.column_of(tile);
     take_exponentials(d, shape, row, column);
     if (kStore) store_bf16(d, out, map_e, row, column);  // clipped to the matrix

@@ -133,8 +133,8 @@ __device__ void store_f32(const float (&d)[128], const Outlet& out, const CUtens
           for (int i = 0; i < 8; ++i) {  // four times two columns, of two rows
             const int in_tile = 16 * warp + i % 2 * 8 + lane / 4;
             const int unit = i / 2 * 2 + lane % 4 / 2, at = 4 * (4 * part + i / 2) + i % 2 * 2;
-            *reinterpret_cast<float2*>(box + in_tile * 128 + 16 * (unit ^ in_tile % 8) +
-                                       lane % 2 * 8) = {d[at], d[at + 1]};
+            *reinterpret_cast<float2*>(unit_of(box, in_tile, unit) + lane % 2 * 8) = {d[at],
+                                                                                      d[at + 1]};
           }
         },
         [&](uint8_t* box) {
@@ -181,9 +181,6 @@ __device__ void multiply_tiles(Stages& s, const CUtensorMap* map_c, const int32_
                                const Shape& shape, void* c) {
   constexpr bool kWeights = kProduct == GroupedProduct::weight_gradient;
   const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroup - 1;
-  const auto release = [&](int stage) {
-    if (threadIdx.x % kWarpgroup == 0) arrive(&s.empty[stage]);
-  };
   const Outlet out{s.c[warpgroup], warpgroup};
   Tiles<!kWeights> tile(offsets, shape);
   Position at;
@@ -194,36 +191,16 @@ __device__ void multiply_tiles(Stages& s, const CUtensorMap* map_c, const int32_
     if (!kWeights && row >= tile.rows) {  // nothing to compute
       for (int k = 0; k < blocks; ++k, at.advance()) {
         wait_barrier(&s.full[at.stage], at.phase);
-        release(at.stage);
+        release_stage(s, at.stage);
       }
       continue;
     }
-    int before = 0;
-    for (int k = 0; k < blocks; ++k, at.advance()) {
-      wait_barrier(&s.full[at.stage], at.phase);
-      uint8_t* a = s.a[at.stage] + warpgroup * (kBytesA / 2);
-      if (kWeights && tile.rows - k * kDepth < kDepth) {
-        clear_tail(a, tile.rows - k * kDepth, warpgroup);
-      }
-      const uint64_t left = kAcrossA<kProduct> ? tile_across(a, kBox) : tile_along(a);
-      const uint64_t right =
-          kAcrossB<kProduct> ? tile_across(s.b[at.stage], kBox) : tile_along(s.b[at.stage]);
-      begin_products();
-#pragma unroll
-      for (int step = 0; step < kDepth / 16; ++step) {
-        multiply_64x256x16<kAcrossA<kProduct>, kAcrossB<kProduct>>(
-            d, left + step * kStep<kAcrossA<kProduct>>, right + step * kStep<kAcrossB<kProduct>>,
-            k > 0 || step > 0);
-      }
-      commit_products();
-      if (k > 0) {
-        wait_products<1>();
-        release(before);
-      }
-      before = at.stage;
-    }
-    wait_products<0>();
-    if (blocks > 0) release(before);
+    const int last = multiply_stages<kAcrossA<kProduct>, kAcrossB<kProduct>>(
+        d, s, at, blocks, warpgroup, [&](int k, uint8_t* a) {
+          const int rows = tile.rows - k * kDepth;
+          if (kWeights && rows < kDepth) clear_tail(a, rows, warpgroup);
+        });
+    if (blocks > 0) release_stage(s, last);
     if constexpr (kWeights) {
       if (blocks == 0) {
         if (shape.accumulate) continue;

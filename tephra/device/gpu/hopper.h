@@ -162,6 +162,12 @@ __device__ inline void store_tables_transposed(void* row, uint32_t a, uint32_t b
 
 // --- products -------------------------------------------------------------------------------
 
+// Sixteen bytes of a tile whose rows of 128 bytes have the copy engine's swizzle.
+template <class Byte>
+__device__ inline Byte* unit_of(Byte* tile, int row, int unit) {
+  return tile + row * 128 + 16 * (unit ^ row % 8);
+}
+
 // Rows of 128 bytes with the 128-byte swizzle of the copy engine. The reduction runs along the rows
 // (`along`: a tile of [m or n][64]) or across them (a tile of [64][64 of m or n], tiles `next`
 // bytes apart).
@@ -424,6 +430,13 @@ __device__ inline void multiply_64x256x16(float (&d)[128], const uint32_t* a, ui
         "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]),
         "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "n"(int{kAcrossB}));
+}
+
+inline constexpr float kLog2e = 1.44269504088896340736f;
+__device__ inline float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }
 
 // Where a ring of stages stands.

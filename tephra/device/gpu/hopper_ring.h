@@ -39,6 +39,47 @@ __device__ inline Stages& prepared_stages() {
 
 using Position = Ring<kRingStages>;
 
+// By a warpgroup that has read the stage.
+__device__ inline void release_stage(Stages& s, int stage) {
+  if (threadIdx.x % kWarpgroup == 0) arrive(&s.empty[stage]);
+}
+
+struct AsItArrives {
+  __device__ void operator()(int, uint8_t*) const {}
+};
+
+// A warpgroup's 64 x 256: the sum of the products of so many stages, each released while the next
+// is multiplied; the last one, which is returned, is the caller's to release. kAdds: to what d
+// holds. `arrived(k, a)` may change the warpgroup's part of the left operand before it is read.
+template <bool kAcrossA, bool kAcrossB, bool kAdds = false, class Arrived = AsItArrives>
+__device__ int multiply_stages(float (&d)[128], Stages& s, Position& at, int count, int warpgroup,
+                               Arrived arrived = {}) {
+  int before = 0;
+  for (int k = 0; k < count; ++k, at.advance()) {
+    wait_barrier(&s.full[at.stage], at.phase);
+    uint8_t* a = s.a[at.stage] + warpgroup * (kBytesA / 2);
+    arrived(k, a);
+    const uint8_t* b = s.b[at.stage];
+    const uint64_t left = kAcrossA ? tile_across(a, kBox) : tile_along(a);
+    const uint64_t right = kAcrossB ? tile_across(b, kBox) : tile_along(b);
+    begin_products();
+#pragma unroll
+    for (int step = 0; step < kDepth / 16; ++step) {
+      multiply_64x256x16<kAcrossA, kAcrossB>(d, left + step * kStep<kAcrossA>,
+                                             right + step * kStep<kAcrossB>,
+                                             kAdds || k > 0 || step > 0);
+    }
+    commit_products();
+    if (k > 0) {
+      wait_products<1>();
+      release_stage(s, before);
+    }
+    before = at.stage;
+  }
+  wait_products<0>();
+  return before;
+}
+
 // A warpgroup's tile on its way out: boxes of 64 rows of 128 bytes with the copy engine's swizzle,
 // one written while the other is read.
 struct Outlet {
@@ -60,11 +101,10 @@ struct Outlet {
   }
 };
 
-// A warpgroup's 64 x 256 in bf16, to so many rows and columns of a matrix.
-__device__ inline void store_bf16(const float (&d)[128], const Outlet& out, const CUtensorMap* map,
-                                  int row, int column, int matrix = 0) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
-  const int table = lane / 8, in_tile = 16 * warp + 8 * (table % 2) + lane % 8;
+// A warpgroup's 64 x 256 in bf16, 64 columns at a time: `write(box, i, words...)` for the tables of
+// columns 8i to 8i + 15, then `send(box, column)`.
+template <class Write, class Send>
+__device__ void store_boxes(const float (&d)[128], const Outlet& out, Write write, Send send) {
 #pragma unroll
   for (int part = 0; part < kTileColumns / 64; ++part) {
     out.pass(
@@ -72,14 +112,26 @@ __device__ inline void store_bf16(const float (&d)[128], const Outlet& out, cons
         [&](uint8_t* box) {
 #pragma unroll
           for (int i = 0; i < 8; i += 2) {
-            const int unit = i + table / 2, at = 4 * (i + 8 * part);
-            store_tables(box + in_tile * 128 + 16 * (unit ^ in_tile % 8), packed(d[at], d[at + 1]),
-                         packed(d[at + 2], d[at + 3]), packed(d[at + 4], d[at + 5]),
-                         packed(d[at + 6], d[at + 7]));
+            const int at = 4 * (i + 8 * part);
+            write(box, i, packed(d[at], d[at + 1]), packed(d[at + 2], d[at + 3]),
+                  packed(d[at + 4], d[at + 5]), packed(d[at + 6], d[at + 7]));
           }
         },
-        [&](uint8_t* box) { store_tile(map, box, column + 64 * part, row, matrix); });
+        [&](uint8_t* box) { send(box, 64 * part); });
   }
+}
+
+// To these rows and columns of a matrix.
+__device__ inline void store_bf16(const float (&d)[128], const Outlet& out, const CUtensorMap* map,
+                                  int row, int column, int matrix = 0) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
+  const int table = lane / 8, in_tile = 16 * warp + 8 * (table % 2) + lane % 8;
+  store_boxes(
+      d, out,
+      [&](uint8_t* box, int i, auto... words) {
+        store_tables(unit_of(box, in_tile, i + table / 2), words...);
+      },
+      [&](uint8_t* box, int from) { store_tile(map, box, column + from, row, matrix); });
 }
 
 // The same at the other side of the diagonal.
@@ -87,21 +139,13 @@ __device__ inline void store_transposed(const float (&d)[128], const Outlet& out
                                         const CUtensorMap* map, int row, int column, int matrix) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
   const int table = lane / 8, unit = 2 * warp + table % 2;
-#pragma unroll
-  for (int part = 0; part < kTileColumns / 64; ++part) {
-    out.pass(
-        part,
-        [&](uint8_t* box) {
-#pragma unroll
-          for (int i = 0; i < 8; i += 2) {
-            const int in_tile = 8 * (i + table / 2) + lane % 8, at = 4 * (i + 8 * part);
-            store_tables_transposed(box + in_tile * 128 + 16 * (unit ^ in_tile % 8),
-                                    packed(d[at], d[at + 1]), packed(d[at + 2], d[at + 3]),
-                                    packed(d[at + 4], d[at + 5]), packed(d[at + 6], d[at + 7]));
-          }
-        },
-        [&](uint8_t* box) { store_tile(map, box, row, column + 64 * part, matrix); });
-  }
+  store_boxes(
+      d, out,
+      [&](uint8_t* box, int i, auto... words) {
+        const int in_tile = 8 * (i + table / 2) + lane % 8;
+        store_tables_transposed(unit_of(box, in_tile, unit), words...);
+      },
+      [&](uint8_t* box, int from) { store_tile(map, box, row, column + from, matrix); });
 }
 
 }  // namespace tephra::gpu::hopper

@@ -99,8 +99,6 @@ struct SkinnyPieces {
 template <class Piece>
 class PieceRing {
  public:
-  static constexpr int kMostStages = 16;
-
   // All threads take part, here and below.
   __device__ PieceRing(std::byte* room, uint64_t* arrived, int stages)
       : room_(room), arrived_(arrived), stages_(stages) {

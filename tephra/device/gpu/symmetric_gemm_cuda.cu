@@ -84,8 +84,8 @@ __device__ void begin_with_operand(float (&d)[128], Stages& s, Position at, int 
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       const int row = 16 * warp + i % 2 * 8 + lane / 4, to = 32 * part + i / 2 * 4 + i % 2 * 2;
-      const float2 x = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(
-          a + row * 128 + 16 * (i / 2 ^ row % 8) + 4 * (lane % 4)));
+      const float2 x = __bfloat1622float2(
+          *reinterpret_cast<const __nv_bfloat162*>(unit_of(a, row, i / 2) + 4 * (lane % 4)));
       d[to] = ratio * x.x;
       d[to + 1] = ratio * x.y;
     }
@@ -97,38 +97,14 @@ __device__ void multiply_symmetric(Stages& s, const CUtensorMap* map_c,
                                    const SymmetricShape& shape) {
   const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroup - 1;
   const Outlet out{s.c[warpgroup], warpgroup};
-  const auto release = [&](int stage) {
-    if (threadIdx.x % kWarpgroup == 0) arrive(&s.empty[stage]);
-  };
   Position at;
   for (int i = blockIdx.x; i < shape.count * shape.tiles(); i += gridDim.x) {
     const SymmetricTile tile(shape, i);
     float d[128];
     if constexpr (kAdds) begin_with_operand(d, s, at, warpgroup, shape.ratio);
-    int before = 0;
-    for (int k = 0; k < shape.blocks(); ++k, at.advance()) {
-      wait_barrier(&s.full[at.stage], at.phase);
-      const uint8_t* a = s.a[at.stage] + warpgroup * (kBytesA / 2);
-      const uint8_t* b = s.b[at.stage];
-      const uint64_t left = kAcross ? tile_across(a, kBox) : tile_along(a);
-      const uint64_t right = kAcross ? tile_across(b, kBox) : tile_along(b);
-      begin_products();
-#pragma unroll
-      for (int step = 0; step < kDepth / 16; ++step) {
-        multiply_64x256x16<kAcross, kAcross>(d, left + step * kStep<kAcross>,
-                                             right + step * kStep<kAcross>,
-                                             kAdds || k > 0 || step > 0);
-      }
-      commit_products();
-      if (k > 0) {
-        wait_products<1>();
-        release(before);
-      }
-      before = at.stage;
-    }
-    wait_products<0>();
+    const int last = multiply_stages<kAcross, kAcross, kAdds>(d, s, at, shape.blocks(), warpgroup);
     pin(d);
-    release(before);
+    release_stage(s, last);
 #pragma unroll
     for (float& value : d) value *= shape.alpha;
     const int row = tile.row + warpgroup * 64;

@@ -33,7 +33,7 @@ __device__ constexpr int wide_place(int g) { return g / 2 + g % 2 * 4; }
 // A thread's eight columns of a row of swizzled rows of 128 bytes, in the lower or upper half.
 __device__ inline Bits128 read_wide(const std::byte* from, int row, int half) {
   const int unit = half * 4 + static_cast<int>(threadIdx.x) % 4;
-  return *reinterpret_cast<const Bits128*>(from + row * 128 + (unit ^ row % 8) * 16);
+  return *reinterpret_cast<const Bits128*>(unit_of(from, row, unit));
 }
 
 // A thread's columns of two rows, as products of warpgroups want them in registers: sixteen columns

@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kRouterThreads)
     }
     __syncthreads();
   };
-  const auto keep_sum = [&](int t, int r, int, float value) { shared.sums[t][first + r] = value; };
+  const auto keep_sum = [&](int t, int r, float value) { shared.sums[t][first + r] = value; };
   const auto in_shared = [&](const bf16* of) {
     return [of, &lane](int step, int upper) {
       return *reinterpret_cast<const gpu::Bits128*>(of + (lane.row + upper * 8) * kRouterStride +
@@ -92,9 +92,8 @@ __global__ void __launch_bounds__(kRouterThreads)
   router_multiply(shared.b, count, in_shared(shared.second + first * kRouterStride), keep_sum);
   activate(second_bias, shared.a);
   if (first < classes) {
-    router_multiply(
-        shared.a, count, in_shared(shared.last + first * kRouterStride),
-        [&](int t, int r, int, float value) { shared.logits[t][first + r] = bf16(value); });
+    router_multiply(shared.a, count, in_shared(shared.last + first * kRouterStride),
+                    [&](int t, int r, float value) { shared.logits[t][first + r] = bf16(value); });
   }
   __syncthreads();
   if (!has_token) return;

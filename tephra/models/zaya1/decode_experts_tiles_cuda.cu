@@ -189,7 +189,7 @@ class ExpertChunks {
     std::byte* to = shared_.chunks[stage].tokens;
 #pragma unroll 4
     for (int i = static_cast<int>(threadIdx.x) % 32 / 8; i < at.count; i += 4) {
-      gpu::copy_to_shared(to + i * 128 + (unit ^ i % 8) * 16, from + int64_t{at.rows[i]} * kDepth);
+      gpu::copy_to_shared(hopper::unit_of(to, i, unit), from + int64_t{at.rows[i]} * kDepth);
     }
     hopper::arrive_when_copied(&shared_.full[stage]);
   }

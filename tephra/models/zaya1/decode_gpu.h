@@ -158,10 +158,11 @@ inline int64_t decode_token_blocks(int64_t blocks, int64_t each, int rows) {
   return std::clamp<int64_t>(kMultiprocessors * each / blocks, 1, groups);
 }
 
-// Calls f.operator()<kSteps>() for matrices of this many columns.
+// Calls f.operator()<n>() for the powers of two that kernels are made for: so many query heads of a
+// KV head, so many steps of a matrix' columns.
 template <class F>
-void visit_depth(int64_t columns, F&& f) {
-  switch (columns / gpu::kSkinnyColumns) {
+void visit_power(int64_t n, F&& f) {
+  switch (n) {
     case 1:
       return f.template operator()<1>();
     case 2:
@@ -171,8 +172,14 @@ void visit_depth(int64_t columns, F&& f) {
     case 8:
       return f.template operator()<8>();
     default:
-      TEPHRA_ASSERT(false, "decode_takes_depth was asked");
+      TEPHRA_ASSERT(false, "a decode step takes 1, 2, 4 or 8");
   }
+}
+
+// Calls f.operator()<kSteps>() for matrices of this many columns.
+template <class F>
+void visit_depth(int64_t columns, F&& f) {
+  visit_power(columns / gpu::kSkinnyColumns, f);
 }
 
 // Calls f.operator()<Stored>() with the type that says how the matrix is stored.

@@ -513,21 +513,4 @@ struct DecodeCombined {
   __device__ bf16 result() const { return bf16(sum / total); }
 };
 
-// Calls f.operator()<kGroup>() for so many query heads of a KV head.
-template <class F>
-void visit_group(int group, F&& f) {
-  switch (group) {
-    case 1:
-      return f.template operator()<1>();
-    case 2:
-      return f.template operator()<2>();
-    case 4:
-      return f.template operator()<4>();
-    case 8:
-      return f.template operator()<8>();
-    default:
-      TEPHRA_ASSERT(false, "groups of query heads are a power of two up to eight");
-  }
-}
-
 }  // namespace tephra::zaya1

@@ -189,7 +189,7 @@ bool decode_mixes(const DecodePlan& p, int rows) {
 
 void decode_mix(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                 const DecodeLayer& l) {
-  visit_group(p.sizes.group(), [&]<int kGroup>() {
+  visit_power(p.sizes.group(), [&]<int kGroup>() {
     const auto kernel = decode_mix_rows<kGroup, kMixBlocks>;
     constexpr int64_t kShared = sizeof(DecodeMixShared<kGroup, kMixBlocks>);
     stream.allow_shared(kernel, kShared);

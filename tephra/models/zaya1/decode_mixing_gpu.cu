@@ -165,7 +165,7 @@ void decode_attend(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w
                    const DecodeLayer& l) {
   constexpr int64_t kBlocks = 264;  // two for each multiprocessor of a large device
   const int64_t places = int64_t{rows} * p.sizes.kv_heads;
-  visit_group(p.sizes.group(), [&]<int kGroup>() {
+  visit_power(p.sizes.group(), [&]<int kGroup>() {
     constexpr int64_t kShared = sizeof(DecodeAttentionShared);
     stream.allow_shared(decode_attention<kGroup>, kShared);
     stream.launch_early(decode_attention<kGroup>,

@@ -38,7 +38,7 @@ __device__ void router_multiply(const bf16* x, int count, const Rows& rows, cons
   const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
   for (int c = 0; c < 4; ++c) {
-    if (pair + c % 2 < count) f(pair + c % 2, lane.row + c / 2 * 8, c / 2, sums[c]);
+    if (pair + c % 2 < count) f(pair + c % 2, lane.row + c / 2 * 8, sums[c]);
   }
 }
 

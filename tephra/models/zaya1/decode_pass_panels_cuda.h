@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a block of decode_pass_cuda.cu has in shared memory, rows of the matrices above all, and how
+// they are multiplied with the token.
+#pragma once
+
+#include "tephra/device/gpu/skinny_stream.h"
+#include "tephra/models/zaya1/decode_pass_plan_cuda.h"
+
+namespace tephra::zaya1 {
+
+// Sixteen rows of a matrix in shared memory.
+template <class Stored, int kSteps>
+struct PassPanel {
+  using Piece = gpu::hopper::SkinnyPiece<Stored, kSteps>;
+  static constexpr int kPieces = kPanelTiles / Piece::kTiles;
+  static constexpr int kBytes = kPieces * Piece::kBytes;
+  std::byte* room;
+
+  // `arrived` counts kPieces arrivals.
+  __device__ void ask(const void* matrix, int64_t row, uint64_t* arrived) const {
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      Piece::ask(room + i * Piece::kBytes, matrix, row + i * gpu::kSkinnyRows, arrived);
+    }
+  }
+  __device__ gpu::Bits128 at(int tile, int step) const {
+    return Piece{room + tile / Piece::kTiles * Piece::kBytes}.at(tile % Piece::kTiles, step);
+  }
+};
+
+// The router's narrow projection: eight rows.
+struct PassNarrow {
+  using Piece = gpu::hopper::SkinnyPiece<gpu::Bf16Matrix, kWidthSteps>;
+  std::byte* room;
+
+  __device__ gpu::Bits128 at(int, int step) const { return Piece{room}.at(0, step); }
+};
+
+template <class Stored>
+struct PassShared {
+  using Wide = PassPanel<Stored, kWidthSteps>;
+  using Out = PassPanel<Stored, kQuerySteps>;
+  static constexpr int kFirst =
+      Wide::kBytes > PassNarrow::Piece::kBytes ? Wide::kBytes : PassNarrow::Piece::kBytes;
+  static constexpr int kRoom =
+      kFirst + Out::kBytes > 2 * Wide::kBytes ? kFirst + Out::kBytes : 2 * Wide::kBytes;
+
+  // Projections or narrow projection, and way back; then gate and up of the expert.
+  alignas(128) std::byte room[kRoom];
+  // Keys and values; then down of the expert.
+  union {
+    alignas(128) std::byte down[Wide::kBytes];
+    DecodeAttentionShared attention;
+  };
+  DecodeAttention at[2];  // of this layer and the next
+  union {
+    struct {
+      alignas(16) bf16 normed[kPassWidth], activated[kPassWidth];
+    };
+    float row[kPassWidth];  // on its way to be normed
+  };
+  alignas(16) bf16 attended[kPassQueries];
+  alignas(16) bf16 taps[2][kTapsWidth];
+  alignas(16) bf16 latents[kPassGroup + 1][kHeadDim], convolved[kPassGroup + 1][kHeadDim];
+  float sums[gpu::kSkinnyWaves][2 * kPanelRows];
+  float squares[gpu::kSkinnyWaves];
+  uint64_t arrived[5];
+};
+
+// The token at hand, in the registers of those that multiply it.
+template <int kSteps>
+struct PassToken {
+  gpu::Bits128 at[kSteps];
+
+  __device__ explicit PassToken(const bf16* token) {
+    const gpu::SkinnyLane lane;
+    const int first = lane.wave * (kSteps * gpu::kSkinnyStep) + lane.column;
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      at[s] = {};
+      if (lane.row == 0) {
+        at[s] = *reinterpret_cast<const gpu::Bits128*>(token + first + s * gpu::kSkinnyStep);
+      }
+    }
+  }
+};
+
+// What a wave finds of eight times kTiles rows, from `first` on in the sums.
+template <int kTiles, int kSteps, class Weights, class Sums>
+__device__ void multiply_token(const Weights& weights, const PassToken<kSteps>& token, Sums& sums,
+                               int first = 0) {
+  const gpu::SkinnyLane lane;
+  float own[kTiles][4] = {};
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) {
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {
+      gpu::multiply_skinny(own[i], token.at[s], gpu::Bits128{}, weights.at(i, s));
+    }
+  }
+  if (lane.row > 0) return;
+#pragma unroll
+  for (int i = 0; i < kTiles; ++i) {
+    float* to = &sums[lane.wave][first + i * gpu::kSkinnyRows + lane.column / 4];
+    to[0] = own[i][0];
+    to[1] = own[i][1];
+  }
+}
+
+template <class Sums>
+__device__ float total(const Sums& sums, int row) {
+  float sum = sums[0][row];
+#pragma unroll
+  for (int w = 1; w < gpu::kSkinnyWaves; ++w) sum += sums[w][row];
+  return sum;
+}
+
+}  // namespace tephra::zaya1
