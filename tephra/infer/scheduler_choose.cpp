@@ -117,8 +117,10 @@ void Scheduler::choose_from(const Tensor& logits, std::span<const Heard> heard) 
 // be drawn; for the rest, and where these are too many, a row of logits comes.
 void Scheduler::choose_from(DecodeStep& step, std::span<const Heard> heard) {
   const std::vector<DecodeStep::Likeliest> likeliest = step.likeliest();
-  // Nothing is at least infinity.
-  std::vector<float> least(likeliest.size(), std::numeric_limits<float>::infinity());
+  // Nothing is at least infinity: rows that do not draw. At a great heat all are, from -infinity
+  // on.
+  constexpr float kNothing = std::numeric_limits<float>::infinity();
+  std::vector<float> least(likeliest.size(), kNothing);
   bool draws = false;
   for (const Heard& h : heard) {
     const auto row = static_cast<size_t>(h.row);
@@ -135,7 +137,7 @@ void Scheduler::choose_from(DecodeStep& step, std::span<const Heard> heard) {
   parallel_for(static_cast<int64_t>(heard.size()), 1, [&](int64_t each, int64_t) {
     const Heard& h = heard[static_cast<size_t>(each)];
     const auto row = static_cast<size_t>(h.row);
-    if (!std::isfinite(least[row]) || !std::isfinite(likeliest[row].logit)) return;
+    if (least[row] == kNothing || !std::isfinite(likeliest[row].logit)) return;
     if (!candidates[row]) return;
     const Sequence& s = *h.sequence;
     std::vector<SampleCandidate> some;
