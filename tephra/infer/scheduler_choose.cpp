@@ -18,7 +18,7 @@ std::span<float> row_of(const Tensor& logits, int64_t row) {
   return {logits.row<float>(row), static_cast<size_t>(logits.cols())};
 }
 
-// Logits of some rows of h, at least `least_rows` of them, so that the class of kernels is known.
+// Logits of some rows of h; at least `least_rows` of them are computed.
 Tensor logits_of(const Model& model, const Tensor& h_NH, std::span<const int64_t> rows,
                  int64_t least_rows) {
   const NoGrad no_grad;
@@ -70,12 +70,12 @@ void Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t ro
   }
 }
 
-void Scheduler::choose(const Tensor& h_NH, const std::vector<Heard>& heard, int64_t least_rows) {
+void Scheduler::choose(const Tensor& h_NH, const std::vector<Heard>& heard) {
   for (size_t i = 0; i < heard.size(); i += kLogitRows) {
     const auto some = std::span(heard).subspan(i, std::min<size_t>(kLogitRows, heard.size() - i));
     std::vector<int64_t> rows;
     for (const Heard& h : some) rows.push_back(h.row);
-    choose_from(logits_of(model_, h_NH, rows, least_rows), some);
+    choose_from(logits_of(model_, h_NH, rows, logit_rows_), some);
   }
 }
 
