@@ -239,7 +239,7 @@ class Experiment:
     def rsa(self, model, log, out, *words):
         o = self.o
         return self.start(log, "rsa", "--model", model, "--device", o.device, "--dtype", o.dtype, "--beta", o.beta,
-                          "--tau", o.tau, "--out", out, "--sequences", 256, "--kv-memory", "1GiB", *words), log
+                          "--tau", o.tau, "--out", out, "--overwrite", "--sequences", 256, "--kv-memory", "1GiB", *words), log
 
     def survey(self):
         """The kinds and levels of which one trace in four to three in four is right, by the first plain model."""

@@ -3,12 +3,14 @@
 #include <optional>
 
 #include "tephra/base/error.h"
+#include "tephra/base/hash.h"
 #include "tephra/base/log.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/eval_against.h"
 #include "tephra/cli/output.h"
+#include "tephra/eval/attempt_journal.h"
 #include "tephra/eval/report.h"
 #include "tephra/text/aggregation.h"
 #include "tephra/text/chat_template.h"
@@ -43,7 +45,7 @@ struct Options {
   std::string device = "auto";
   std::optional<std::string> against;
   std::optional<double> max_kl, min_agreement;
-  bool json = false;
+  bool overwrite = false, json = false;
 };
 
 void describe_tasks(Flags& flags, Options& o) {
@@ -116,7 +118,12 @@ void describe(Flags& flags, Options& o) {
            "solution and 16")
       .range(1, 1e9);
   flags.add("--show", o.show, "print this many wrong answers of each group").range(0, 1e9);
-  flags.add("--out FILE", o.out, "write every answer as a line of JSON");
+  flags.add(
+      "--out FILE", o.out,
+      "write every answer as a line of JSON; they are kept as they come, and the same command "
+      "goes on after an interruption");
+  flags.add("--overwrite", o.overwrite,
+            "of --out: replace FILE, or what a run with other settings has kept for it");
   flags.add("--batch", o.batch, "answers side by side; changes the speed, never a result")
       .range(1, 1e5);
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
@@ -218,8 +225,77 @@ std::optional<AggregationForm> aggregation_form(const Options& o, const Tokenize
                          }};
 }
 
+constexpr const char* kEnvironmentsGroup = "environments";
+
+// What answers depend on; how they are graded may change.
+Json settings_of(const Options& o, const Inputs& in) {
+  Json stop = Json::Array{};
+  for (const std::string& text : o.stop) stop.push_back(text);
+  Json json =
+      Json::Object{{"tephra", TEPHRA_VERSION},
+                   {"model", mark_of_model(o.model)},
+                   {"dtype", o.dtype},
+                   {"device", parse_device(o.device).kind == Device::Kind::gpu ? "gpu" : "cpu"},
+                   {"environments", o.environments.value_or("")},
+                   {"samples", o.samples},
+                   {"split", o.split},
+                   {"aggregate", o.aggregate},
+                   {"tail", o.tail},
+                   {"template", o.prompt_template.value_or("")},
+                   {"chat", o.chat},
+                   {"n", o.n},
+                   {"temperature", o.sampling.temperature},
+                   {"top_k", o.sampling.top_k},
+                   {"top_p", o.sampling.top_p},
+                   {"min_p", o.sampling.min_p},
+                   {"seed", o.seed},
+                   {"stop", std::move(stop)},
+                   {"max_new_tokens", o.max_new_tokens.value_or(0)}};
+  for (const auto& [file, questions] : in.questions) {
+    std::string all;
+    for (const Question& q : questions) {
+      all += Json(Json::Array{q.id, q.text, q.whole, q.answer}).dump() + "\n";
+    }
+    json["questions of " + file] =
+        format("{} with hash {}", questions.size(), hash_text(xxh3(all)));
+  }
+  return json;
+}
+
+Path journal_path(const Options& o) { return *o.out + ".unfinished"; }
+
+// Hours of answers must not end at a path that is wrong, nor replace those of another run.
+void check_output(const Options& o) {
+  require(o.out || !o.overwrite, "--overwrite is for --out, which is not given");
+  if (!o.out) return;
+  AtomicFile file(*o.out);
+  const bool ended = std::filesystem::exists(*o.out) && !std::filesystem::exists(journal_path(o));
+  require(!ended || o.overwrite, "{}: is there; give --overwrite to replace it, or another --out",
+          *o.out);
+}
+
+// A bar for what is left to do; what is done is written to the journal, if there is one.
+class Watch {
+ public:
+  Watch(const std::string& what, const std::string& group, int64_t attempts, SolveOptions& options,
+        AttemptJournal* journal)
+      : progress_(what, attempts - (journal ? journal->known(group) : 0), "answers") {
+    options.on_attempt = [this](size_t, size_t, const Attempt&) { progress_.add(); };
+    if (!journal) return;
+    journal->attach(options, group);
+    if (const int64_t known = journal->known(group); known > 0) {
+      log_info("{}: {} of {} answers were found in {}", what, known, attempts,
+               journal->lines().path().string());
+    }
+  }
+
+ private:
+  Progress progress_;
+};
+
 std::vector<EnvironmentScore> run_environments(const Options& o, const Inputs& in, Model& model,
-                                               const Tokenizer& tokenizer) {
+                                               const Tokenizer& tokenizer,
+                                               AttemptJournal* journal) {
   EnvironmentEvalOptions options{.levels = in.levels,
                                  .tasks = o.samples,
                                  .seed = static_cast<uint64_t>(o.seed),
@@ -230,8 +306,7 @@ std::vector<EnvironmentScore> run_environments(const Options& o, const Inputs& i
                                  .solve = in.solve,
                                  .aggregation = aggregation_form(o, tokenizer)};
   const auto tasks = static_cast<int64_t>(in.levels.size()) * o.samples;
-  Progress progress("environments", tasks * o.n, "answers");
-  options.solve.on_attempt = [&] { progress.add(); };
+  const Watch watch("environments", kEnvironmentsGroup, tasks * o.n, options.solve, journal);
   std::vector<EnvironmentScore> scores = evaluate_environments(model, tokenizer, options);
   for (const EnvironmentScore& s : scores) {
     if (s.score.problems < o.samples) {
@@ -242,17 +317,17 @@ std::vector<EnvironmentScore> run_environments(const Options& o, const Inputs& i
   return scores;
 }
 
-QuestionScore run_questions(const Options& o, const Inputs& in,
+QuestionScore run_questions(const Options& o, const Inputs& in, const std::string& file,
                             const std::vector<Question>& questions, Model& model,
-                            const Tokenizer& tokenizer) {
+                            const Tokenizer& tokenizer, AttemptJournal* journal) {
   QuestionOptions options{.match = match_of(o),
                           .tolerance = o.tolerance,
                           .max_new_tokens = o.max_new_tokens.value_or(512),
                           .ks = in.ks,
                           .form = in.form,
                           .solve = in.solve};
-  Progress progress("questions", static_cast<int64_t>(questions.size()) * o.n, "answers");
-  options.solve.on_attempt = [&] { progress.add(); };
+  const Watch watch("questions", "questions of " + file, std::ssize(questions) * o.n, options.solve,
+                    journal);
   return evaluate_questions(model, tokenizer, questions, options);
 }
 
@@ -357,27 +432,46 @@ int run_beside(const Options& o, Inputs in) {
                       .json = o.json});
 }
 
-int run(const Options& o) {
-  require_folder(o.model, "a model folder");
-  if (o.against) require_folder(*o.against, "a model folder");
-  require(o.against || (!o.max_kl && !o.min_agreement),
-          "--max-kl and --min-agreement need --against");
-  if (o.out) AtomicFile file(*o.out);  // hours of answers must not end at a path that is wrong
-  const Inputs in = read_inputs(o);
-  if (o.against) return run_beside(o, in);
+Results evaluate(const Options& o, const Inputs& in, AttemptJournal* journal) {
   const Tokenizer tokenizer = Tokenizer::load(o.model);
   const auto model = load_model(
       o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device), .mapped = true});
   install_signal_handlers();
   Results results;
-  if (!in.levels.empty()) results.environments = run_environments(o, in, *model, tokenizer);
-  for (const auto& text : in.texts) {
-    results.texts.emplace_back(text.first, run_text(o, text, *model, tokenizer));
+  try {
+    if (!in.levels.empty()) {
+      results.environments = run_environments(o, in, *model, tokenizer, journal);
+    }
+    for (const auto& text : in.texts) {
+      results.texts.emplace_back(text.first, run_text(o, text, *model, tokenizer));
+    }
+    for (const auto& [file, questions] : in.questions) {
+      results.questions.emplace_back(
+          file, run_questions(o, in, file, questions, *model, tokenizer, journal));
+    }
+  } catch (const Error& error) {
+    if (!journal || journal->lines().size() == 0) throw;
+    throw Error(error.fault(),
+                format("{}; {} answers are in {}, and the same command goes on behind them",
+                       error.what(), journal->lines().size(), journal->lines().path().string()),
+                error.hint());
   }
-  for (const auto& [file, questions] : in.questions) {
-    results.questions.emplace_back(file, run_questions(o, in, questions, *model, tokenizer));
-  }
+  return results;
+}
+
+int run(const Options& o) {
+  require_folder(o.model, "a model folder");
+  if (o.against) require_folder(*o.against, "a model folder");
+  require(o.against || (!o.max_kl && !o.min_agreement),
+          "--max-kl and --min-agreement need --against");
+  check_output(o);
+  const Inputs in = read_inputs(o);
+  if (o.against) return run_beside(o, in);
+  std::optional<AttemptJournal> journal;
+  if (o.out) journal.emplace(journal_path(o), settings_of(o, in), o.overwrite);
+  const Results results = evaluate(o, in, journal ? &*journal : nullptr);
   if (o.out) write_answers(*o.out, results);
+  if (journal) journal->remove();
   if (o.json) {
     print_json(to_json(o, results));
   } else {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // tephra rsa: problems solved by Markovian RSA, and how often it is right.
+#include <algorithm>
+
 #include "tephra/base/clock.h"
 #include "tephra/base/error.h"
 #include "tephra/base/files.h"
+#include "tephra/base/hash.h"
 #include "tephra/base/log.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
@@ -11,6 +14,7 @@
 #include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/cli/rsa_progress.h"
+#include "tephra/eval/answer_journal.h"
 #include "tephra/eval/rsa_tree.h"
 #include "tephra/text/chat_session.h"
 
@@ -34,8 +38,10 @@ struct Options {
   int64_t sequences = 64;
   std::string kv_memory = "4GiB";
   std::string dtype = "auto", device = "auto", weights = "auto";
-  bool json = false;
+  bool overwrite = false, json = false;
 };
+
+constexpr const char *kTreeFile = "tree.json", *kUnfinishedFile = "unfinished.jsonl";
 
 void describe_inputs(Flags& flags, Options& o) {
   flags.add("--model DIR", o.model, "model folder with a tokenizer.json").required();
@@ -84,7 +90,11 @@ void describe(Flags& flags, Options& o) {
   flags.add("--min-p", o.sampling.min_p, "drop tokens below this share of the likeliest's mass");
   flags.add("--seed", o.seed, "the same seed gives the same tree").range(0, 9e18);
   flags.add("--stop STR", o.stop, "end a trace before this text. May be repeated");
-  flags.add("--out DIR", o.out, "write tree.json and tree.html: every trace and what came of it");
+  flags.add("--out DIR", o.out,
+            "write tree.json and tree.html: every trace and what came of it; each problem is kept "
+            "as it is finished, and the same command goes on after an interruption");
+  flags.add("--overwrite", o.overwrite,
+            "of --out: replace what DIR holds of a run that has ended or had other settings");
   flags.add("--sequences", o.sequences, "traces side by side; changes the speed, never a result")
       .range(1, 4096);
   flags.add("--kv-memory SIZE", o.kv_memory, "memory for keys and values of all traces");
@@ -188,45 +198,109 @@ RsaOptions fitted_to(const RsaOptions& options, const std::vector<RsaQuestion>& 
   return r;
 }
 
-// What was asked, and what has come of it; after Ctrl-C or an error of the questions that were
-// finished, or of the rounds of a single one.
-struct Finished {
-  std::vector<RsaQuestion> questions;
-  std::vector<RsaOutcome> outcomes;
-  double seconds = 0;
-  std::optional<Error> error;  // what ended it early
-};
-
-Finished solve(Rsa& rsa, const RsaOptions& options, const std::vector<RsaQuestion>& questions) {
-  Finished all;
-  const double begin = steady_seconds();
-  try {
-    RsaProgress progress(static_cast<int64_t>(questions.size()), options);
-    while (!rsa.finished() && !interrupted()) {
-      if (const auto ended = rsa.next(0.1)) progress.ended(*ended, rsa.new_tokens());
-      progress.show(rsa.new_tokens());
-    }
-    if (interrupted()) all.error.emplace(Fault::interrupted, "interrupted");
-  } catch (const Error& error) {
-    all.error = error;
+// What must be the same when a run goes on: all that a tree depends on.
+Json settings_of(const Options& o, const RsaOptions& options,
+                 const std::vector<RsaQuestion>& questions, Device device) {
+  std::string all;
+  for (const RsaQuestion& q : questions) {
+    all += Json(Json::Array{q.id, q.text, q.answer}).dump();
+    all += hash_text(xxh3(std::as_bytes(std::span(q.problem.prompt)))) + "\n";
   }
-  all.seconds = steady_seconds() - begin;
-  for (size_t i = 0; i < questions.size(); ++i) {
-    const RsaTree tree = rsa.whole_rounds(i);
-    if (!rsa.finished(i) && (questions.size() > 1 || tree.rounds.empty())) continue;
-    all.questions.push_back(questions[i]);
-    all.outcomes.push_back(rsa_outcome(questions[i], tree));
-  }
-  return all;
+  Json json = rsa_options_json(options, form_json(o));
+  json["tephra"] = TEPHRA_VERSION;
+  json["model"] = mark_of_model(o.model);
+  json["questions"] = format("{} with hash {}", questions.size(), hash_text(xxh3(all)));
+  json["dtype"] = to_text(dtype_for(o.dtype, device));
+  json["device"] = device.kind == Device::Kind::gpu ? "gpu" : "cpu";
+  return json;
 }
 
-std::string what_was_finished(const Options& o, const Finished& done, size_t questions) {
-  const size_t finished = done.outcomes.size();
+// What was asked, and what has come of it so far.
+struct Work {
+  const std::vector<RsaQuestion>& questions;
+  std::vector<std::optional<RsaOutcome>> outcomes;  // by question
+  double seconds = 0;                               // of this run and of those that it goes on with
+  std::optional<Error> error;                       // what ended it early
+
+  explicit Work(const std::vector<RsaQuestion>& asked) : questions(asked), outcomes(asked.size()) {}
+
+  int64_t finished() const {
+    return std::count_if(outcomes.begin(), outcomes.end(), [](const auto& o) { return !!o; });
+  }
+};
+
+void take_up(Work& work, const AnswerJournal& journal) {
+  const std::string where = journal.path().string();
+  for (const Json& line : journal.found()) {
+    const Fields fields(line, where);
+    const int64_t number = fields.integer("number");
+    require_data(number >= 0 && number < std::ssize(work.questions), "{}: no question {} was asked",
+                 where, number);
+    const auto i = static_cast<size_t>(number);
+    work.outcomes[i] = rsa_outcome(work.questions[i], read_rsa_answer(line, where));
+    work.seconds = std::max(work.seconds, fields.number("seconds"));
+  }
+  if (work.finished() == 0) return;
+  log_info("{} of {} problems were finished before and are in {}", work.finished(),
+           work.questions.size(), where);
+}
+
+void keep(Work& work, size_t i, const RsaTree& tree, double seconds, AnswerJournal* journal) {
+  work.outcomes[i] = rsa_outcome(work.questions[i], tree);
+  if (!journal) return;
+  Json line = Json::Object{{"number", static_cast<int64_t>(i)}, {"seconds", seconds}};
+  const Json answer = rsa_answer_json(work.questions[i], *work.outcomes[i]);
+  for (const auto& [name, value] : answer.object()) line[name] = value;
+  journal->add(line);
+}
+
+// The problems that are not finished yet. Ctrl-C and errors end it early; of a single problem the
+// rounds that were finished are kept then.
+void solve(Work& work, Engine& engine, const Tokenizer& tokenizer, const RsaOptions& options,
+           const Options& o, AnswerJournal* journal) {
+  std::vector<size_t> open;
+  std::vector<RsaProblem> problems;
+  for (size_t i = 0; i < work.questions.size(); ++i) {
+    if (work.outcomes[i]) continue;
+    open.push_back(i);
+    problems.push_back(work.questions[i].problem);
+  }
+  Rsa rsa(engine, tokenizer, std::move(problems), options, o.sequences);
+  const double begin = steady_seconds(), before = work.seconds;
+  try {
+    RsaProgress progress(std::ssize(work.questions), work.finished(), options);
+    while (!rsa.finished() && !interrupted()) {
+      if (const auto ended = rsa.next(0.1)) {
+        progress.ended(*ended, rsa.new_tokens());
+        work.seconds = before + steady_seconds() - begin;
+        if (rsa.finished(ended->problem)) {
+          progress.answered();
+          keep(work, open[ended->problem], rsa.tree(ended->problem), work.seconds, journal);
+        }
+      }
+      progress.show(rsa.new_tokens());
+    }
+    if (interrupted()) work.error.emplace(Fault::interrupted, "interrupted");
+  } catch (const Error& error) {
+    work.error = error;
+  }
+  work.seconds = before + steady_seconds() - begin;
+  if (work.questions.size() > 1 || open.empty() || work.outcomes[0]) return;
+  if (const RsaTree tree = rsa.whole_rounds(0); !tree.rounds.empty()) {
+    work.outcomes[0] = rsa_outcome(work.questions[0], tree);
+  }
+}
+
+std::string what_was_finished(const Options& o, const RsaReport& report) {
+  const int64_t finished = std::ssize(report.outcomes), questions = report.asked;
   if (finished == 0) return "nothing was finished";
   const std::string where = o.out ? " and are in " + *o.out : "; with --out they would be kept";
-  if (questions > 1) return format("{} of {} problems were finished{}", finished, questions, where);
-  return format("{} of {} rounds were finished{}", done.outcomes[0].rounds.size(), o.rounds + 1,
-                where);
+  if (questions == 1) {
+    return format("{} of {} rounds were finished{}", report.outcomes[0].rounds.size(), o.rounds + 1,
+                  where);
+  }
+  const char* hint = o.out ? "; the same command goes on with the others" : "";
+  return format("{} of {} problems were finished{}{}", finished, questions, where, hint);
 }
 
 // A trace that was cut has no answer, mostly.
@@ -245,7 +319,7 @@ void tell_of_cut_traces(const RsaReport& report) {
 
 void write_tree(const Path& folder, const RsaReport& report) {
   const Json tree = rsa_tree_json(report);
-  write_file(folder / "tree.json", tree.dump(1) + "\n");
+  write_file(folder / kTreeFile, tree.dump(1) + "\n");
   write_file(folder / "tree.html", rsa_tree_page(tree));
   log_info("{}: tree.json, and tree.html for a browser", folder.string());
 }
@@ -274,13 +348,60 @@ void print_results(const Options& o, const RsaReport& report) {
            human_count(tokens.cached));
 }
 
+// The tree, then the results, then what went wrong; the journal goes when all is written.
+int tell(const Options& o, const RsaOptions& options, Work& work, AnswerJournal* journal) {
+  std::vector<RsaQuestion> questions;
+  std::vector<RsaOutcome> outcomes;
+  for (size_t i = 0; i < work.questions.size(); ++i) {
+    if (!work.outcomes[i]) continue;
+    questions.push_back(work.questions[i]);
+    outcomes.push_back(std::move(*work.outcomes[i]));
+  }
+  const RsaReport report{.model = std::filesystem::weakly_canonical(o.model).filename().string(),
+                         .options = options,
+                         .questions = questions,
+                         .outcomes = outcomes,
+                         .seconds = work.seconds,
+                         .asked = std::ssize(work.questions),
+                         .form = form_json(o)};
+  std::optional<Error> unwritten;  // told after the results, which are then all there is
+  try {
+    if (o.out && !outcomes.empty()) write_tree(*o.out, report);
+    if (journal && !work.error) journal->remove();
+  } catch (const Error& error) {
+    unwritten = error;
+  }
+  if (unwritten && work.error) throw *unwritten;
+  if (work.error) {
+    throw Error(work.error->fault(),
+                format("{}; {}", work.error->what(), what_was_finished(o, report)),
+                work.error->hint());
+  }
+  print_results(o, report);
+  tell_of_cut_traces(report);
+  if (unwritten) throw *unwritten;
+  return 0;
+}
+
+// Hours of work must not end at a folder that cannot be written, nor replace that of others.
+void check_output(const Options& o) {
+  require(o.out || !o.overwrite, "--overwrite is for --out, which is not given");
+  if (!o.out) return;
+  make_writable_folder(*o.out);
+  const Path folder = *o.out;
+  const bool ended = std::filesystem::exists(folder / kTreeFile) &&
+                     !std::filesystem::exists(folder / kUnfinishedFile);
+  require(!ended || o.overwrite,
+          "{}: holds a tree; give --overwrite to replace it, or another --out", folder.string());
+}
+
 int run(const Options& o) {
   check_options(o);
   require_folder(o.model, "a model folder");
   const auto kv_memory = parse_bytes(o.kv_memory);
   require(kv_memory && *kv_memory > 0, "--kv-memory: expected a size such as 4GiB, got '{}'",
           o.kv_memory);
-  if (o.out) make_writable_folder(*o.out);
+  check_output(o);
   const Tokenizer tokenizer = Tokenizer::load(o.model);
   const std::vector<RsaQuestion> questions = read_problems(o, make_form(o, tokenizer));
   RsaOptions options = rsa_options(o, tokenizer);
@@ -293,35 +414,17 @@ int run(const Options& o) {
   install_signal_handlers();
   Engine engine(*model, {.kv_memory = *kv_memory, .sequences = o.sequences, .throughput = true});
   options = fitted_to(options, questions, engine);
-  std::vector<RsaProblem> problems;
-  for (const RsaQuestion& q : questions) problems.push_back(q.problem);
-  Rsa rsa(engine, tokenizer, std::move(problems), options, o.sequences);
   log_info("{} {}: {}", questions.size(), questions.size() == 1 ? "problem" : "problems",
            to_text(options));
-  const Finished done = solve(rsa, options, questions);
-  const RsaReport report{.model = std::filesystem::weakly_canonical(o.model).filename().string(),
-                         .options = options,
-                         .questions = done.questions,
-                         .outcomes = done.outcomes,
-                         .seconds = done.seconds,
-                         .asked = static_cast<int64_t>(questions.size()),
-                         .form = form_json(o)};
-  std::optional<Error> unwritten;  // told after the results, which are then all there is
-  try {
-    if (o.out && !done.outcomes.empty()) write_tree(*o.out, report);
-  } catch (const Error& error) {
-    unwritten = error;
+  Work work(questions);
+  std::optional<AnswerJournal> journal;
+  if (o.out) {
+    journal.emplace(Path(*o.out) / kUnfinishedFile, settings_of(o, options, questions, device),
+                    o.overwrite);
+    take_up(work, *journal);
   }
-  if (unwritten && done.error) throw *unwritten;
-  if (done.error) {
-    throw Error(done.error->fault(),
-                format("{}; {}", done.error->what(), what_was_finished(o, done, questions.size())),
-                done.error->hint());
-  }
-  print_results(o, report);
-  tell_of_cut_traces(report);
-  if (unwritten) throw *unwritten;
-  return 0;
+  solve(work, engine, tokenizer, options, o, journal ? &*journal : nullptr);
+  return tell(o, options, work, journal ? &*journal : nullptr);
 }
 
 }  // namespace

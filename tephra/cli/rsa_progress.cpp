@@ -20,12 +20,14 @@ std::string rate_of_tokens(int64_t tokens, double seconds) {
 
 }  // namespace
 
-RsaProgress::RsaProgress(int64_t questions, const RsaOptions& o)
+RsaProgress::RsaProgress(int64_t questions, int64_t known, const RsaOptions& o)
     : questions_(questions),
+      known_(known),
       traces_(o.traces),
       rounds_(o.rounds),
       live_(stderr_is_terminal()),
       start_(steady_seconds()),
+      answered_(known),
       in_round_(static_cast<size_t>(o.rounds) + 1),
       round_start_(start_) {
   next_ = start_ + (live_ ? kRsaLiveInterval : kRsaPlainInterval);
@@ -54,21 +56,20 @@ void RsaProgress::ended(const Rsa::Ended& trace, int64_t new_tokens) {
   show(new_tokens);
 }
 
-std::string RsaProgress::text(int64_t new_tokens, double now) const {
-  if (questions_ == 1) {
-    const int64_t of_round = round_ <= rounds_ ? in_round_[static_cast<size_t>(round_)] : traces_;
-    return format("round {} of {}: {} of {} traces, {} tokens, {}", std::min(round_, rounds_),
-                  rounds_, of_round, traces_, human_count(new_tokens - tokens_before_),
-                  rate_of_tokens(new_tokens - tokens_before_, now - round_start_));
-  }
-  const int64_t all = questions_ * traces_ * (rounds_ + 1);
-  std::string by_round;
-  for (const int64_t count : in_round_) {
-    by_round += format("{}{}", by_round.empty() ? "" : " + ", human_count(count));
-  }
-  return format("{} of {} traces ({} by round) of {} questions, {} tokens, {}", human_count(done_),
-                human_count(all), by_round, questions_, human_count(new_tokens),
-                rate_of_tokens(new_tokens, now - start_));
+std::string RsaProgress::text_of_round(int64_t new_tokens, double now) const {
+  const int64_t of_round = round_ <= rounds_ ? in_round_[static_cast<size_t>(round_)] : traces_;
+  return format("round {} of {}: {} of {} traces, {} tokens, {}", std::min(round_, rounds_),
+                rounds_, of_round, traces_, human_count(new_tokens - tokens_before_),
+                rate_of_tokens(new_tokens - tokens_before_, now - round_start_));
+}
+
+ProgressState RsaProgress::state(int64_t new_tokens, double now) const {
+  return {.what = format("{} of {} questions, {}", answered_, questions_,
+                         rate_of_tokens(new_tokens, now - start_)),
+          .unit = "traces",
+          .done = done_,
+          .total = (questions_ - known_) * traces_ * (rounds_ + 1),
+          .seconds = now - start_};
 }
 
 void RsaProgress::show(int64_t new_tokens) {
@@ -76,10 +77,12 @@ void RsaProgress::show(int64_t new_tokens) {
   const double now = steady_seconds();
   if (now < next_) return;
   next_ = now + (live_ ? kRsaLiveInterval : kRsaPlainInterval);
+  const bool one = questions_ == 1;
   if (live_) {
-    set_live_line(text(new_tokens, now));
+    set_live_line(one ? text_of_round(new_tokens, now)
+                      : progress_bar(state(new_tokens, now), terminal_width()));
   } else {
-    log_info("{}", text(new_tokens, now));
+    log_info("{}", one ? text_of_round(new_tokens, now) : progress_line(state(new_tokens, now)));
   }
 }
 

@@ -33,17 +33,20 @@ uint32_t stream_of_attempt(const std::string& prompt, int64_t attempt) {
   return static_cast<uint32_t>(xxh3(prompt)) + static_cast<uint32_t>(attempt);
 }
 
+// An attempt that is still to be made.
+struct OpenAttempt {
+  size_t problem, number;
+};
+
 std::vector<GenerateRequest> make_requests(const Model& model, std::span<const Problem> problems,
                                            const std::vector<std::vector<int32_t>>& prompts,
-                                           int64_t samples) {
+                                           std::span<const OpenAttempt> open) {
   std::vector<GenerateRequest> requests;
-  for (size_t i = 0; i < problems.size(); ++i) {
+  for (const auto& [i, k] : open) {
     const int64_t room = model.context_limit() + 1 - static_cast<int64_t>(prompts[i].size());
-    for (int64_t k = 0; k < samples; ++k) {
-      requests.push_back({.prompt = prompts[i],
-                          .max_new_tokens = std::min(problems[i].max_new_tokens, room),
-                          .stream = stream_of_attempt(problems[i].prompt, k)});
-    }
+    requests.push_back({.prompt = prompts[i],
+                        .max_new_tokens = std::min(problems[i].max_new_tokens, room),
+                        .stream = stream_of_attempt(problems[i].prompt, static_cast<int64_t>(k))});
   }
   return requests;
 }
@@ -100,9 +103,26 @@ void solve(Model& model, const Tokenizer& tokenizer, std::span<Problem> problems
   check_solve_options(options);
   check_vocabulary(model, tokenizer);
   const auto prompts = encode_prompts(model, tokenizer, problems);
-  const auto requests = make_requests(model, problems, prompts, options.samples);
   const auto samples = static_cast<size_t>(options.samples);
-  for (Problem& p : problems) p.attempts.assign(samples, {});
+  const auto keep = [&](size_t i, size_t k, Attempt attempt) {
+    Grade graded = grade(problems[i], attempt.text);
+    attempt.given = std::move(graded.given);
+    attempt.right = graded.right;
+    problems[i].attempts[k] = std::move(attempt);
+  };
+  std::vector<OpenAttempt> open;
+  for (size_t i = 0; i < problems.size(); ++i) {
+    problems[i].attempts.assign(samples, {});
+    for (size_t k = 0; k < samples; ++k) {
+      auto known = options.known ? options.known(i, k) : std::nullopt;
+      if (known) {
+        keep(i, k, std::move(*known));
+      } else {
+        open.push_back({i, k});
+      }
+    }
+  }
+  const auto requests = make_requests(model, problems, prompts, open);
 
   WatchedTexts texts(tokenizer, options.stop, requests.size());
   BatchOptions batch{
@@ -111,15 +131,13 @@ void solve(Model& model, const Tokenizer& tokenizer, std::span<Problem> problems
     batch.on_token = [&](size_t request, int32_t token) { return texts.add(request, token); };
   }
   batch.on_finish = [&](size_t request, const BatchGeneration& result) {
-    Problem& problem = problems[request / samples];
-    std::string text = texts.finish(request, result.tokens);
-    Grade graded = grade(problem, text);
-    problem.attempts[request % samples] = {.text = std::move(text),
-                                           .given = std::move(graded.given),
-                                           .tokens = static_cast<int64_t>(result.tokens.size()),
-                                           .finish = result.finish,
-                                           .right = graded.right};
-    if (options.on_attempt) options.on_attempt();
+    const auto [i, k] = open[request];
+    keep(i, k,
+         {.text = texts.finish(request, result.tokens),
+          .given = {},
+          .tokens = static_cast<int64_t>(result.tokens.size()),
+          .finish = result.finish});
+    if (options.on_attempt) options.on_attempt(i, k, problems[i].attempts[k]);
   };
   batch_generate(model, requests, batch);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,10 +45,13 @@ struct PromptForm {
 
 struct SolveOptions {
   Sampling sampling;
-  int64_t samples = 1;               // attempts at each problem; more than one needs a temperature
-  std::vector<std::string> stop;     // an attempt ends before any of these texts
-  int64_t sequences = 128;           // attempts side by side; changes the speed alone
-  std::function<void()> on_attempt;  // called after each
+  int64_t samples = 1;            // attempts at each problem; more than one needs a temperature
+  std::vector<std::string> stop;  // an attempt ends before any of these texts
+  int64_t sequences = 128;        // attempts side by side; changes the speed alone
+  // Attempts of a run before this one, by number of problem and of attempt; they are graded again.
+  std::function<std::optional<Attempt>(size_t problem, size_t attempt)> known;
+  // Called after each of the others.
+  std::function<void(size_t problem, size_t attempt, const Attempt& made)> on_attempt;
 };
 
 // Where an answer was found, and whether it is right.

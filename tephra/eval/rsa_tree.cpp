@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/eval/rsa_tree.h"
 
+#include "tephra/base/error.h"
 #include "tephra/base/table.h"
 #include "tephra/base/text.h"
 
@@ -11,25 +12,6 @@ extern const std::string_view kRsaTree;  // rsa_tree.html
 namespace {
 
 constexpr size_t kShownQuestions = 100;
-
-Json options_json(const RsaOptions& o, const Json& form) {
-  Json json = Json::Object{{"n", o.traces},
-                           {"c", o.candidates},
-                           {"rounds", o.rounds},
-                           {"beta", o.trace_tokens},
-                           {"tau", o.tail_tokens},
-                           {"temperature", o.sampling.temperature},
-                           {"top_k", o.sampling.top_k},
-                           {"top_p", o.sampling.top_p},
-                           {"min_p", o.sampling.min_p},
-                           {"seed", static_cast<int64_t>(o.sampling.seed)}};
-  Json stop = Json::Array{};
-  for (const std::string& text : o.stop) stop.push_back(text);
-  json["stop"] = std::move(stop);
-  if (!form.is_object()) return json;
-  for (const auto& [name, value] : form.object()) json[name] = value;
-  return json;
-}
 
 Json trace_json(const RsaTrace& t, const RsaRound& round, size_t i) {
   Json parents = Json::Array{};
@@ -90,7 +72,7 @@ Json question_json(const RsaQuestion& q, const RsaOutcome& o, bool whole) {
 Json report_json(const RsaReport& report, bool whole) {
   Json json = Json::Object{
       {"format", "tephra-rsa-tree"}, {"version", 1},
-      {"model", report.model},       {"options", options_json(report.options, report.form)},
+      {"model", report.model},       {"options", rsa_options_json(report.options, report.form)},
       {"seconds", report.seconds},   {"asked", report.asked}};
   RsaTokens tokens;
   bool known = !report.outcomes.empty();
@@ -106,6 +88,46 @@ Json report_json(const RsaReport& report, bool whole) {
   return json;
 }
 
+// Without what differs from run to run.
+Json unmeasured(const Json& json) {
+  if (json.is_array()) {
+    Json all = Json::Array{};
+    for (const Json& each : json.array()) all.push_back(unmeasured(each));
+    return all;
+  }
+  if (!json.is_object()) return json;
+  Json all = Json::Object{};
+  for (const auto& [name, value] : json.object()) {
+    if (name == "seconds" || name == "cached" || name == "cached_tokens") continue;
+    all[name] = unmeasured(value);
+  }
+  return all;
+}
+
+EndReason end_in(const Fields& fields) {
+  const std::string text = fields.string("end");
+  for (const EndReason end : {EndReason::eos, EndReason::length, EndReason::stopped}) {
+    if (to_text(end) == text) return end;
+  }
+  throw Error(Fault::data, format("{}: no trace ends by '{}'", fields.where(), clipped(text, 40)));
+}
+
+RsaTrace read_trace(const Fields& fields) {
+  RsaTrace t;
+  for (const Json& parent : fields.array("parents")) {
+    require_data(parent.is_int(), "{}: parents: expected numbers of traces", fields.where());
+    t.parents.push_back(parent.integer());
+  }
+  t.text = fields.string("text");
+  t.tail = fields.string("tail");
+  t.end = end_in(fields);
+  t.rested = fields.boolean_or("rested", false);
+  t.usage.prompt_tokens = fields.integer("prompt_tokens");
+  t.usage.cached_tokens = fields.integer("cached_tokens");
+  t.usage.new_tokens = fields.integer("new_tokens");
+  return t;
+}
+
 Json interval_json(const Interval& i) { return Json::Array{i.low, i.high}; }
 
 std::string rsa_percent(double share) { return format("{:.1f} %", 100 * share); }
@@ -115,6 +137,42 @@ std::string rsa_range(const Interval& i) {
 }
 
 }  // namespace
+
+Json rsa_options_json(const RsaOptions& o, const Json& form) {
+  Json json = Json::Object{{"n", o.traces},
+                           {"c", o.candidates},
+                           {"rounds", o.rounds},
+                           {"beta", o.trace_tokens},
+                           {"tau", o.tail_tokens},
+                           {"temperature", o.sampling.temperature},
+                           {"top_k", o.sampling.top_k},
+                           {"top_p", o.sampling.top_p},
+                           {"min_p", o.sampling.min_p},
+                           {"seed", static_cast<int64_t>(o.sampling.seed)}};
+  Json stop = Json::Array{};
+  for (const std::string& text : o.stop) stop.push_back(text);
+  json["stop"] = std::move(stop);
+  if (!form.is_object()) return json;
+  for (const auto& [name, value] : form.object()) json[name] = value;
+  return json;
+}
+
+Json rsa_answer_json(const RsaQuestion& question, const RsaOutcome& outcome) {
+  return question_json(question, outcome, true);
+}
+
+RsaTree read_rsa_answer(const Json& answer, const std::string& where) {
+  RsaTree tree;
+  const Fields question(answer, where);
+  for (const Json& round : question.array("rounds")) {
+    std::vector<RsaTrace>& traces = tree.rounds.emplace_back();
+    const Fields fields(round, where);
+    for (const Json& trace : fields.array("traces")) {
+      traces.push_back(read_trace(Fields(trace, where)));
+    }
+  }
+  return tree;
+}
 
 Json to_json(const RsaTokens& t) {
   return Json::Object{{"prompt", t.prompt}, {"cached", t.cached}, {"generated", t.generated}};
@@ -137,7 +195,7 @@ Json to_json(const RsaScore& s) {
   return json;
 }
 
-Json rsa_tree_json(const RsaReport& report) { return report_json(report, true); }
+Json rsa_tree_json(const RsaReport& report) { return unmeasured(report_json(report, true)); }
 Json rsa_summary_json(const RsaReport& report) { return report_json(report, false); }
 
 std::string rsa_tree_page(const Json& tree) {

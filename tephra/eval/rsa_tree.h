@@ -18,13 +18,20 @@ struct RsaReport {
   Json form = {};  // further options: how questions were put and answers read
 };
 
-// Every trace: its parents, text, tail, answer and tokens.
+// Every trace: its parents, text, tail, answer and tokens. The same run gives the same bytes: what
+// the clock and the cache said is left out.
 Json rsa_tree_json(const RsaReport& report);
-// The same without the traces, for a result that is read at once.
+// With that, but without the traces, for a result that is read at once.
 Json rsa_summary_json(const RsaReport& report);
 // `tree` as rsa_tree_json made it; of many questions the page shows the first ones.
 std::string rsa_tree_page(const Json& tree);
 
+// One question of the tree with all that is known of it, and its tree again, but for the tokens.
+// Fault::data when it is none.
+Json rsa_answer_json(const RsaQuestion& question, const RsaOutcome& outcome);
+RsaTree read_rsa_answer(const Json& answer, const std::string& where);
+
+Json rsa_options_json(const RsaOptions& options, const Json& form);
 Json to_json(const RsaTokens& tokens);
 Json to_json(const RsaScore& score);
 // One row each for a single trace, voting over the first round, and each later round.

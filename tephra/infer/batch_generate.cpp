@@ -11,7 +11,6 @@
 namespace tephra {
 namespace {
 
-constexpr int64_t kLeastRows = cpu::kDecodeRows;
 constexpr int64_t kLogitRows = 64;  // rows of logits that exist at a time
 
 // Tokens that are fed to the model: the last one never is.
@@ -48,7 +47,7 @@ int64_t cache_bytes_per_token(Model& model) {
 }
 
 int64_t capacity_of(std::span<const GenerateRequest> requests) {
-  int64_t capacity = kLeastRows;  // of the filler, too
+  int64_t capacity = 1;
   for (const GenerateRequest& r : requests) capacity = std::max(capacity, fed_tokens(r));
   return capacity;
 }
@@ -60,8 +59,7 @@ int64_t places_of(Model& model, std::span<const GenerateRequest> requests,
   return std::max<int64_t>(1, std::min(wanted, options.cache_bytes / each));
 }
 
-// One run over the requests. The decoder has a place for each sequence and, as the last one, a
-// filler that brings passes of few rows up to the kernels for many.
+// One run over the requests. The decoder has a place for each sequence.
 class Batch {
  public:
   Batch(Model& model, std::span<const GenerateRequest> requests, const BatchOptions& options)
@@ -69,13 +67,14 @@ class Batch {
         requests_(requests),
         options_(options),
         places_(static_cast<size_t>(places_of(model, requests, options))),
-        decoder_(model, static_cast<int64_t>(places_.size()) + 1, capacity_of(requests)),
+        decoder_(model, std::ssize(places_), capacity_of(requests)),
         results_(requests.size()),
         ends_(model.tokens().eos.begin(), model.tokens().eos.end()) {
     ends_.insert(ends_.end(), options.end_tokens.begin(), options.end_tokens.end());
   }
 
   std::vector<BatchGeneration> run() {
+    const cpu::RowClassScope many(cpu::RowClass::many);
     while (admit()) pass();
     return std::move(results_);
   }
@@ -113,16 +112,10 @@ class Batch {
   }
 
   void pass() {
-    std::vector<std::vector<int32_t>> tokens(places_.size() + 1);
+    std::vector<std::vector<int32_t>> tokens(places_.size());
     std::vector<size_t> heard;  // places that choose a token after this pass
     std::vector<int64_t> rows;  // where each of them has its last hidden state
-    const int64_t total = plan(tokens, heard, rows);
-    if (total < kLeastRows) {
-      const int64_t filler = static_cast<int64_t>(places_.size());
-      decoder_.forget(std::span(&filler, 1));
-      tokens.back().assign(static_cast<size_t>(kLeastRows - total),
-                           static_cast<int32_t>(model_.tokens().bos));
-    }
+    plan(tokens, heard, rows);
     const Tensor h_NH = decoder_.advance(tokens);
     for (size_t i = 0; i < heard.size(); i += kLogitRows) {
       const size_t end = std::min(heard.size(), i + kLogitRows);
@@ -132,11 +125,10 @@ class Batch {
 
   // What each place feeds: its newest token, or the next chunk of its prompt. Where chunks are cut
   // does not depend on the neighbours: one that no longer fits the pass waits for the next.
-  int64_t plan(std::vector<std::vector<int32_t>>& tokens, std::vector<size_t>& heard,
-               std::vector<int64_t>& rows) {
-    int64_t total = 0;
-    for (const Place& p : places_) total += p.busy && p.next >= 0 ? 1 : 0;
-    int64_t planned = total;
+  void plan(std::vector<std::vector<int32_t>>& tokens, std::vector<size_t>& heard,
+            std::vector<int64_t>& rows) {
+    int64_t planned = 0;
+    for (const Place& p : places_) planned += p.busy && p.next >= 0 ? 1 : 0;
     for (size_t i = 0; i < places_.size(); ++i) {
       Place& p = places_[i];
       if (!p.busy || p.next >= 0) continue;
@@ -150,7 +142,7 @@ class Batch {
                        prompt.begin() + static_cast<int64_t>(end));
       p.fed = end;
     }
-    total = 0;
+    int64_t total = 0;
     for (size_t i = 0; i < places_.size(); ++i) {
       const Place& p = places_[i];
       if (p.busy && p.next >= 0) tokens[i] = {p.next};
@@ -160,13 +152,11 @@ class Batch {
         rows.push_back(total - 1);
       }
     }
-    return total;
   }
 
   void choose(const Tensor& h_NH, std::span<const size_t> heard, std::span<const int64_t> rows) {
     const auto count = static_cast<int64_t>(heard.size());
-    const Tensor last =
-        zeros({std::max(count, kLeastRows), h_NH.cols()}, h_NH.dtype(), h_NH.device());
+    const Tensor last({count, h_NH.cols()}, h_NH.dtype(), h_NH.device());
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = rows[static_cast<size_t>(i)];
       copy_into(last.slice_rows(i, i + 1), h_NH.slice_rows(row, row + 1));

@@ -85,7 +85,7 @@ PagedState::PagedState(Model& model, int64_t blocks, int64_t block_tokens, int64
                       .value = cache({blocks, 1, l.value_width})});
   }
   for (int64_t slot = 0; slot <= slots; ++slot) clear(slot);
-  if (device_.kind == Device::Kind::gpu) make_step(slots + 1, blocks);
+  make_step(slots + 1, blocks);
 }
 
 // A sequence has as many blocks as there are, at most: some may be shared, but none twice.
@@ -97,9 +97,10 @@ void PagedState::make_step(int64_t slots, int64_t blocks) {
                       .tables = zeros({slots, longest}, DType::i32, device_, Purpose::cache),
                       .block_tokens = block_tokens_,
                       .filler_slot = filler_slot_};
-  device_tables_ = memory.tables;
   step_ = model_.decode_step(memory);
-  if (step_) tell_table(filler_slot_, filler_blocks_);
+  if (!step_) return;
+  device_tables_ = memory.tables;
+  tell_table(filler_slot_, filler_blocks_);
 }
 
 // The device's table of a sequence's blocks; they seldom change.

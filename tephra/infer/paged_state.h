@@ -72,7 +72,7 @@ class PagedState {
   std::vector<LayerState> saved_;  // fixed state by block
   std::vector<int32_t> filler_blocks_;
   std::vector<int32_t> filler_tokens_;
-  std::unique_ptr<DecodeStep> step_;          // on a GPU, where the model has one
+  std::unique_ptr<DecodeStep> step_;          // where the model has one
   std::vector<std::vector<int32_t>> tables_;  // by slot: what the device was told
   Tensor device_tables_;
 };

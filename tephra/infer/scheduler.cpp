@@ -13,8 +13,6 @@
 namespace tephra {
 namespace {
 
-constexpr int64_t kManyRows = cpu::kDecodeRows;  // the fewest of the kernels for many
-
 bool on_gpu(Model& model) { return model.parameters().device().kind == Device::Kind::gpu; }
 
 EngineOptions completed(Model& model, EngineOptions o) {
@@ -65,12 +63,9 @@ Scheduler::Scheduler(Model& model, const EngineOptions& options)
     : model_(model),
       options_(completed(model, options)),
       pool_(block_count(model, options_), options_.block_tokens),
-      prompt_rows_(on_gpu(model) ? std::max(options_.prefill_tokens, options_.block_tokens)
-                                 : kManyRows),
-      answer_rows_(on_gpu(model)         ? std::max(kManyRows, options_.sequences)
-                   : options_.throughput ? kManyRows
-                                         : 1),
-      logit_rows_(on_gpu(model) ? kLogitRows : kManyRows),
+      prompt_rows_(on_gpu(model) ? std::max(options_.prefill_tokens, options_.block_tokens) : 1),
+      answer_rows_(on_gpu(model) ? std::max(cpu::kDecodeRows, options_.sequences) : 1),
+      logit_rows_(on_gpu(model) ? kLogitRows : 1),
       state_(model, pool_.size(), options_.block_tokens, options_.sequences,
              std::max(prompt_rows_, answer_rows_)) {
   for (int64_t i = options_.sequences; i-- > 0;) free_slots_.push_back(i);
@@ -252,6 +247,7 @@ void Scheduler::prefill_pass() {
     total += end - p->fed;
   }
   if (places.empty()) return;
+  const cpu::RowClassScope many(cpu::RowClass::many);
   const Tensor h_NH = run(places, tokens, prompt_rows_);
 
   std::vector<Heard> heard;
@@ -264,7 +260,7 @@ void Scheduler::prefill_pass() {
     row += count;
     if (!s.reads_prompt() && s.said.empty()) heard.push_back({places[i], row - 1});
   }
-  choose(h_NH, heard, logit_rows_);
+  choose(h_NH, heard);
 }
 
 // Where a chunk ends, behind at most `room` tokens: at the end of its first block or, on a GPU, of
@@ -304,8 +300,7 @@ void Scheduler::decode_pass() {
 // One more token for each of these, all in one class of kernels.
 void Scheduler::decode(std::span<const Place> places) {
   if (state_.takes_steps()) return decode_steps(places);
-  std::optional<cpu::FewRowsScope> few;
-  if (!options_.throughput) few.emplace();
+  const cpu::RowClassScope rows(options_.throughput ? cpu::RowClass::many : cpu::RowClass::few);
   std::vector<std::vector<int32_t>> tokens;
   for (const Place p : places) {
     tokens.push_back({p->said[static_cast<size_t>(p->fed - p->prompt_size())]});
@@ -316,7 +311,7 @@ void Scheduler::decode(std::span<const Place> places) {
     // One that was put aside first goes over what it had said.
     if (places[i]->fed == places[i]->known()) heard.push_back({places[i], int64_t(i)});
   }
-  choose(h_NH, heard, on_gpu(model_) ? logit_rows_ : answer_rows_);
+  choose(h_NH, heard);
 }
 
 void Scheduler::decode_steps(std::span<const Place> places) {

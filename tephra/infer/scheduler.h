@@ -70,12 +70,12 @@ class Scheduler {
   void remember_blocks(Sequence& s, int64_t begin);
   void decode(std::span<const Place> places);
   void decode_steps(std::span<const Place> places);  // by the model's own kernels
-  // At least `least_rows` rows are computed, so that the class of kernels is known.
+  // At least `least_rows` rows are computed.
   Tensor run(std::span<const Place> places, const std::vector<std::vector<int32_t>>& tokens,
              int64_t least_rows);
 
   void tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t row, int64_t count);
-  void choose(const Tensor& h_NH, const std::vector<Heard>& heard, int64_t least_rows);
+  void choose(const Tensor& h_NH, const std::vector<Heard>& heard);
   // The tokens of some sequences, from their logits, a row each, on the host.
   void choose_from(const Tensor& logits, std::span<const Heard> heard);
   void choose_from(DecodeStep& step, std::span<const Heard> heard);
@@ -90,9 +90,8 @@ class Scheduler {
   Model& model_;
   EngineOptions options_;
   BlockPool pool_;
-  // Rows that a pass over prompts, one over answers, and their logits have at least, so that the
-  // class of kernels is known: on a GPU the library's choice goes by their number, so it never
-  // changes.
+  // Rows that a pass over prompts, one over answers, and their logits have at least: on a GPU the
+  // library's choice of kernels goes by their number, so it never changes. On a CPU it is told.
   int64_t prompt_rows_, answer_rows_, logit_rows_;
   PagedState state_;
   std::vector<int64_t> free_slots_;

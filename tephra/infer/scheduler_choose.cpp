@@ -18,7 +18,7 @@ std::span<float> row_of(const Tensor& logits, int64_t row) {
   return {logits.row<float>(row), static_cast<size_t>(logits.cols())};
 }
 
-// Logits of some rows of h, at least `least_rows` of them, so that the class of kernels is known.
+// Logits of some rows of h; at least `least_rows` of them are computed.
 Tensor logits_of(const Model& model, const Tensor& h_NH, std::span<const int64_t> rows,
                  int64_t least_rows) {
   const NoGrad no_grad;
@@ -70,12 +70,12 @@ void Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t ro
   }
 }
 
-void Scheduler::choose(const Tensor& h_NH, const std::vector<Heard>& heard, int64_t least_rows) {
+void Scheduler::choose(const Tensor& h_NH, const std::vector<Heard>& heard) {
   for (size_t i = 0; i < heard.size(); i += kLogitRows) {
     const auto some = std::span(heard).subspan(i, std::min<size_t>(kLogitRows, heard.size() - i));
     std::vector<int64_t> rows;
     for (const Heard& h : some) rows.push_back(h.row);
-    choose_from(logits_of(model_, h_NH, rows, least_rows), some);
+    choose_from(logits_of(model_, h_NH, rows, logit_rows_), some);
   }
 }
 
@@ -117,8 +117,10 @@ void Scheduler::choose_from(const Tensor& logits, std::span<const Heard> heard) 
 // be drawn; for the rest, and where these are too many, a row of logits comes.
 void Scheduler::choose_from(DecodeStep& step, std::span<const Heard> heard) {
   const std::vector<DecodeStep::Likeliest> likeliest = step.likeliest();
-  // Nothing is at least infinity.
-  std::vector<float> least(likeliest.size(), std::numeric_limits<float>::infinity());
+  // Nothing is at least infinity: rows that do not draw. At a great heat all are, from -infinity
+  // on.
+  constexpr float kNothing = std::numeric_limits<float>::infinity();
+  std::vector<float> least(likeliest.size(), kNothing);
   bool draws = false;
   for (const Heard& h : heard) {
     const auto row = static_cast<size_t>(h.row);
@@ -135,7 +137,7 @@ void Scheduler::choose_from(DecodeStep& step, std::span<const Heard> heard) {
   parallel_for(static_cast<int64_t>(heard.size()), 1, [&](int64_t each, int64_t) {
     const Heard& h = heard[static_cast<size_t>(each)];
     const auto row = static_cast<size_t>(h.row);
-    if (!std::isfinite(least[row]) || !std::isfinite(likeliest[row].logit)) return;
+    if (least[row] == kNothing || !std::isfinite(likeliest[row].logit)) return;
     if (!candidates[row]) return;
     const Sequence& s = *h.sequence;
     std::vector<SampleCandidate> some;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tephra/base/files.h"
+#include "tephra/base/format.h"
 #include "tephra/base/json.h"
 #include "tests/support/program.h"
 #include "tests/support/scratch.h"
@@ -80,12 +81,57 @@ TEST_F(EvalCommand, EvaluatesTasksQuestionsAndTextInOneDocument) {
 
   const std::string answers = read_file(scratch_ / "out.jsonl");
   EXPECT_EQ(std::count(answers.begin(), answers.end(), '\n'), 3 * 3 * 4 + 4);
-  EXPECT_EQ(eval(words).out, ran.out);
+  expect_refused(words, 2, "out.jsonl: is there; give --overwrite to replace it");
+  std::vector<std::string> again = words;
+  again.push_back("--overwrite");
+  EXPECT_EQ(eval(again).out, ran.out);
   EXPECT_EQ(read_file(scratch_ / "out.jsonl"), answers);
-  std::vector<std::string> narrow = words;
+  std::vector<std::string> narrow = again;
   narrow.insert(narrow.end(), {"--batch", "3", "--threads", "3"});
   EXPECT_EQ(eval(narrow).out, ran.out);
   EXPECT_EQ(read_file(scratch_ / "out.jsonl"), answers);
+}
+
+TEST_F(EvalCommand, GoesOnAfterKillsToTheSameBytes) {
+  std::string lines;
+  for (int i = 0; i < 20; ++i) {
+    lines += format("{{\"question\": \"{} + 1?\", \"answer\": {}}}\n", i, i + 1);
+  }
+  write_file(scratch_ / "q.jsonl", lines);
+  const auto words = [&](const std::string& out) {
+    return std::vector<std::string>{
+        "--questions", at("q.jsonl"), "--environments",   "counting:1", "--samples",     "10",
+        "--n",         "3",           "--batch",          "4",          "--temperature", "0.7",
+        "--stop",      "zz",          "--max-new-tokens", "24",         "--json",        "--out",
+        at(out)};
+  };
+  const Ran whole = eval(words("whole.jsonl"));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  std::string command = format("{} eval --model {}", TEPHRA_BINARY, at("model"));
+  for (const std::string& word : words("part.jsonl")) command += " '" + word + "'";
+  const Path journal = scratch_ / "part.jsonl.unfinished";
+  const auto ended_at = [&](int count, const char* signal) {
+    const std::string script = format(
+        "{} > /dev/null 2> {} & p=$!; until [ $(cat {} 2> /dev/null | wc -l) -ge {} ]; do "
+        "kill -0 $p || break; sleep 0.005; done; kill -{} $p; wait $p",
+        command, at("said"), journal.string(), count, signal);
+    return Program{.path = "/bin/bash"}({"-c", script}).code;
+  };
+  for (const int count : {1, 5, 40}) EXPECT_EQ(ended_at(count, "KILL"), 137) << count;
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "part.jsonl"));
+  std::filesystem::resize_file(journal, std::filesystem::file_size(journal) - 3);
+  EXPECT_EQ(ended_at(50, "INT"), 130);
+  EXPECT_NE(read_file(scratch_ / "said").find("and the same command goes on behind them"),
+            std::string::npos)
+      << read_file(scratch_ / "said");
+  std::vector<std::string> other = words("part.jsonl");
+  other.insert(other.end(), {"--seed", "3"});
+  expect_refused(other, 2, "which has not ended: seed was 0 and is 3");
+  const Ran last = eval(words("part.jsonl"));
+  EXPECT_EQ(last.code, 0) << last.err;
+  EXPECT_EQ(last.out, whole.out);
+  EXPECT_EQ(read_file(scratch_ / "part.jsonl"), read_file(scratch_ / "whole.jsonl"));
+  EXPECT_FALSE(std::filesystem::exists(journal));
 }
 
 TEST_F(EvalCommand, PrintsTablesAndWrongAnswers) {

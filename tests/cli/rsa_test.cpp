@@ -94,34 +94,110 @@ TEST_F(RsaCommand, KeepsWhatWasFinishedWhenItFails) {
              "{% set text = messages[-1].content %}"
              "{% if 'Ends of' in text and '\\nx\\n' not in text and 'short' not in text %}"
              "{{ raise_exception('no tails') }}{% endif %}{{ text[:40] }}");
-  const auto tree_of = [&] {
-    return Json::parse(read_file(scratch_ / "tree/tree.json"), "tree.json");
+  const auto tree_of = [&](const char* folder) {
+    return Json::parse(read_file(scratch_ / folder / "tree.json"), "tree.json");
   };
   const Ran one = rsa(with_few({"--chat", "--prompt", "What is 2 + 2?", "--out", at("tree")}));
   EXPECT_EQ(one.code, 2) << one.err;
   EXPECT_NE(one.err.find("no tails; 1 of 2 rounds were finished and are in " + at("tree")),
             std::string::npos)
       << one.err;
-  EXPECT_EQ(tree_of().find("questions")->array()[0].find("rounds")->array().size(), 1u);
+  EXPECT_EQ(tree_of("tree").find("questions")->array()[0].find("rounds")->array().size(), 1u);
 
   write_file(scratch_ / "q.jsonl",
              "{\"question\": \"short 1+1?\", \"answer\": 2}\n"
              "{\"question\": \"1+2?\", \"answer\": 3}\n");
   const Ran many = rsa(
-      with_few({"--chat", "--questions", at("q.jsonl"), "--sequences", "1", "--out", at("tree")}));
+      with_few({"--chat", "--questions", at("q.jsonl"), "--sequences", "1", "--out", at("many")}));
   EXPECT_EQ(many.code, 2) << many.err;
   EXPECT_NE(many.err.find("1 of 2 problems were finished and are in"), std::string::npos)
       << many.err;
-  EXPECT_EQ(tree_of().find("questions")->array().size(), 1u);
-  EXPECT_EQ(tree_of().find("asked")->integer(), 2);
-  EXPECT_TRUE(tree_of().find("options")->find("chat")->boolean());
+  EXPECT_EQ(tree_of("many").find("questions")->array().size(), 1u);
+  EXPECT_EQ(tree_of("many").find("asked")->integer(), 2);
+  EXPECT_TRUE(tree_of("many").find("options")->find("chat")->boolean());
+}
+
+// Runs over many questions that are killed, cut and gone on with.
+class RsaKilled : public RsaCommand {
+ protected:
+  void SetUp() override {
+    RsaCommand::SetUp();
+    std::string lines;
+    for (int i = 0; i < 12; ++i) {
+      lines += format("{{\"question\": \"{} + {}?\", \"answer\": {}}}\n", i, i, 2 * i);
+    }
+    write_file(scratch_ / "q.jsonl", lines);
+  }
+
+  std::vector<std::string> words(const std::string& out) const {
+    return {"--questions", at("q.jsonl"), "--n",         "3",  "--c",   "2",
+            "--rounds",    "2",           "--beta",      "48", "--tau", "24",
+            "--seed",      "5",           "--sequences", "4",  "--out", at(out)};
+  }
+  std::string said_by(const std::string& out) const { return read_file(scratch_ / (out + ".err")); }
+  // Until the journal has so many whole lines, its head included; then the signal.
+  int ended_at(const std::string& out, int lines, const char* signal) const {
+    std::string command = format("{} rsa --model {} --kv-memory 32MiB", TEPHRA_BINARY, at("model"));
+    for (const std::string& word : words(out)) command += " '" + word + "'";
+    const std::string script = format(
+        "{} 2> {}.err & p=$!; until [ $(cat {}/unfinished.jsonl 2> /dev/null | wc -l) -ge {} ]; do "
+        "kill -0 $p || break; sleep 0.005; done; kill -{} $p; wait $p",
+        command, at(out), at(out), lines, signal);
+    return Program{.path = "/bin/bash"}({"-c", script}).code;
+  }
+  std::string tree(const std::string& out) const {
+    return read_file(scratch_ / out / "tree.json") + read_file(scratch_ / out / "tree.html");
+  }
+  bool unfinished(const std::string& out) const {
+    return std::filesystem::exists(scratch_ / out / "unfinished.jsonl");
+  }
+};
+
+TEST_F(RsaKilled, GoesOnToTheSameBytes) {
+  EXPECT_EQ(rsa(words("whole")).code, 0);
+  EXPECT_FALSE(unfinished("whole"));
+  for (const int lines : {1, 3, 8}) EXPECT_EQ(ended_at("part", lines, "KILL"), 137);
+  // As if the last answer had been cut in the middle.
+  const Path journal = scratch_ / "part/unfinished.jsonl";
+  std::filesystem::resize_file(journal, std::filesystem::file_size(journal) - 7);
+  const Ran last = rsa(words("part"));
+  EXPECT_EQ(last.code, 0) << last.err;
+  EXPECT_NE(last.err.find("of an answer that was not written to its end"), std::string::npos);
+  EXPECT_NE(last.err.find(" of 12 problems were finished before"), std::string::npos) << last.err;
+  EXPECT_FALSE(unfinished("part"));
+  EXPECT_EQ(tree("part"), tree("whole"));
+}
+
+TEST_F(RsaKilled, EndsCleanlyAtCtrlC) {
+  EXPECT_EQ(ended_at("part", 4, "INT"), 130) << said_by("part");
+  EXPECT_NE(said_by("part").find("the same command goes on with the others"), std::string::npos)
+      << said_by("part");
+  const Json tree_so_far = Json::parse(read_file(scratch_ / "part/tree.json"), "tree.json");
+  EXPECT_GE(tree_so_far.find("questions")->array().size(), 3u);
+  EXPECT_EQ(rsa(words("part")).code, 0);
+  EXPECT_EQ(rsa(words("whole")).code, 0);
+  EXPECT_EQ(tree("part"), tree("whole"));
+}
+
+TEST_F(RsaKilled, RefusesOtherSettings) {
+  EXPECT_EQ(ended_at("part", 3, "KILL"), 137);
+  std::vector<std::string> other = words("part");
+  other.insert(other.end(), {"--temperature", "0.5"});
+  expect_refused(other, 2, "other settings, which has not ended: temperature was 1");
+  write_file(scratch_ / "q.jsonl",
+             read_file(scratch_ / "q.jsonl") + "{\"question\": \"0?\", \"answer\": 0}\n");
+  expect_refused(words("part"), 2, "questions was \"12 with hash");
+  other.push_back("--overwrite");
+  EXPECT_EQ(rsa(other).code, 0);
+  EXPECT_NE(tree("part").find("\"temperature\": 0.5"), std::string::npos);
+  expect_refused(words("part"), 2, "holds a tree; give --overwrite to replace it");
 }
 
 TEST_F(RsaCommand, TellsResultsThatCannotBeWritten) {
-  std::filesystem::create_directories(scratch_ / "tree/tree.json/in the way");
+  std::filesystem::create_directories(scratch_ / "tree/tree.html/in the way");
   const Ran ran = rsa(with_few({"--prompt", "What is 2 + 2?", "--json", "--out", at("tree")}));
   EXPECT_NE(ran.code, 0) << ran.err;
-  EXPECT_NE(ran.err.find("tree.json"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("tree.html"), std::string::npos) << ran.err;
   EXPECT_EQ(Json::parse(ran.out, "stdout").find("asked")->integer(), 1);
 }
 

@@ -176,7 +176,7 @@ template <class In, class Out>
 void expect_any_number_of_rows_in_the_class_for_few() {
   Product<In, Out> large(67, 70, 2000, false, true);
   {
-    const FewRowsScope scope;
+    const RowClassScope scope(RowClass::few);
     gemm(large.g);
   }
   for (const int64_t m : {1, 3, 15}) {
@@ -191,7 +191,12 @@ TEST(Gemm, ManyRowsCanBeOfTheClassForFew) {
   expect_any_number_of_rows_in_the_class_for_few<float, float>();
   expect_any_number_of_rows_in_the_class_for_few<bf16, float>();
   EXPECT_EQ(row_class(64), RowClass::many);
-  const FewRowsScope scope;
+  const RowClassScope few(RowClass::few);
+  EXPECT_EQ(row_class(64), RowClass::few);
+  {
+    const RowClassScope many(RowClass::many);
+    EXPECT_EQ(row_class(1), RowClass::many);
+  }
   EXPECT_EQ(row_class(64), RowClass::few);
 }
 

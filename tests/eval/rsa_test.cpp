@@ -162,6 +162,19 @@ TEST(RsaTrees, AreWrittenWhole) {
                 .find("traces"),
             nullptr);
 
+  // The journal's line has all, and makes the same tree again; what differs from run to run is not
+  // in the tree.
+  const RsaTree again = read_rsa_answer(
+      Json::parse(rsa_answer_json(questions[0], outcomes[0]).dump(), "line"), "line");
+  const std::vector<RsaOutcome> once_more = {rsa_outcome(questions[0], again)};
+  RsaReport repeated = report;
+  repeated.outcomes = once_more;
+  EXPECT_EQ(rsa_summary_json(repeated).dump(), rsa_summary_json(report).dump());
+  repeated.seconds = 9;
+  EXPECT_EQ(rsa_tree_json(repeated).dump(), tree.dump());
+  EXPECT_EQ(tree.dump().find("cached"), std::string::npos);
+  EXPECT_NE(rsa_summary_json(report).find("tokens")->find("cached"), nullptr);
+
   const std::string page = rsa_tree_page(tree);
   EXPECT_EQ(page.find("alert(1)</script>"), std::string::npos);
   EXPECT_NE(page.find("\\u003c/script>\\u003cscript>alert(1)"), std::string::npos);

@@ -43,6 +43,41 @@ TEST(Engine, ServesManyThreads) {
   EXPECT_EQ(ends, 20);
 }
 
+// Two on one model and one on another, at the same time, say what each says alone.
+TEST(Engine, SeveralInAProcessDoNotSeeEachOther) {
+  const auto model = tiny_for_threads(), other = tiny_for_threads();
+  using Said = std::vector<std::vector<int32_t>>;
+  const auto ask = [](Engine& engine, Said& said) {
+    for (size_t i = 0; i < said.size(); ++i) {
+      EngineRequest r;
+      r.prompt = {5, 6, static_cast<int32_t>(7 + i)};
+      r.max_new_tokens = 24;
+      r.stop_at_eos = false;
+      r.sampling = {.temperature = 1.5, .seed = 3};
+      r.stream = static_cast<uint32_t>(i);
+      r.on_token = [&one = said[i]](const EngineToken& token) {
+        one.push_back(token.id);
+        return true;
+      };
+      engine.submit(std::move(r));
+    }
+  };
+  Said alone(12);
+  {
+    Engine engine(*model, {.sequences = 5});
+    ask(engine, alone);
+    engine.wait_until_idle();
+  }
+  Said said[3] = {Said(12), Said(12), Said(12)};
+  {
+    Engine first(*model, {.sequences = 5}), second(*model, {.sequences = 3}), third(*other, {});
+    Engine* engines[] = {&first, &second, &third};
+    for (int i = 0; i < 3; ++i) ask(*engines[i], said[i]);
+    for (Engine* engine : engines) engine->wait_until_idle();
+  }
+  for (const Said& each : said) EXPECT_EQ(each, alone);
+}
+
 TEST(Engine, CancelsOneAndAllThatAreLeftWhenItGoes) {
   const auto model = tiny_for_threads();
   std::atomic<int> tokens = 0, ends = 0;

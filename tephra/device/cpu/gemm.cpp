@@ -17,7 +17,7 @@
 namespace tephra::cpu {
 namespace {
 
-thread_local bool all_rows_are_few = false;
+thread_local RowClass all_rows = RowClass::by_count;
 
 // oneDNN threads with OpenMP; the setting is per calling thread.
 void use_one_library_thread() {
@@ -176,11 +176,12 @@ void gemm_serial(const Gemm<In, Out, W>& g) {
   }
 }
 
-FewRowsScope::FewRowsScope() : before_(all_rows_are_few) { all_rows_are_few = true; }
-FewRowsScope::~FewRowsScope() { all_rows_are_few = before_; }
+RowClassScope::RowClassScope(RowClass rows) : before_(all_rows) { all_rows = rows; }
+RowClassScope::~RowClassScope() { all_rows = before_; }
 
 RowClass row_class(int64_t rows) {
-  return all_rows_are_few || rows < kDecodeRows ? RowClass::few : RowClass::many;
+  if (all_rows != RowClass::by_count) return all_rows;
+  return rows < kDecodeRows ? RowClass::few : RowClass::many;
 }
 
 template <class In, class Out, class W>

@@ -19,17 +19,18 @@ inline constexpr int64_t kDecodeRows = 16;  // the fewest rows of the oneDNN cla
 
 enum class RowClass { by_count, few, many };
 
-// While one lives, all products of its thread are of the class for few rows, however many they
-// have: steps of decoding side by side, which read the weights once for all of them.
-class FewRowsScope {
+// While one lives, all products of its thread are of this class, however many rows they have: few
+// for steps of decoding side by side, which read the weights once for all of them; many for passes
+// whose bits must not depend on how many rows there happen to be.
+class RowClassScope {
  public:
-  FewRowsScope();
-  ~FewRowsScope();
-  FewRowsScope(const FewRowsScope&) = delete;
-  FewRowsScope& operator=(const FewRowsScope&) = delete;
+  explicit RowClassScope(RowClass rows);
+  ~RowClassScope();
+  RowClassScope(const RowClassScope&) = delete;
+  RowClassScope& operator=(const RowClassScope&) = delete;
 
  private:
-  bool before_;
+  RowClass before_;
 };
 
 // The class of a batch of so many rows, few or many, as the calling thread computes it.

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answers of a run of hours, a line of JSON each, on the disk as they come: a run that was
+// killed goes on behind the last whole one. The first line says what the run was begun with. The
+// file is gone when the results are written.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tephra/base/append_file.h"
+#include "tephra/base/json.h"
+
+namespace tephra {
+
+// Which model lies in a folder, by the content of its files: sizes, and a hash of their ends.
+std::string mark_of_model(const Path& folder);
+
+class AnswerJournal {
+ public:
+  // Takes up what a run with the same settings left at `path`. Fault::usage when the settings were
+  // others, naming them, unless there are no answers or `overwrite` is true; when another process
+  // writes it, or it is no journal.
+  AnswerJournal(const Path& path, const Json& settings, bool overwrite);
+  ~AnswerJournal();  // leaves no file without answers
+  AnswerJournal(const AnswerJournal&) = delete;
+  AnswerJournal& operator=(const AnswerJournal&) = delete;
+
+  const std::vector<Json>& found() const { return found_; }  // answers of runs before
+  // Written at once, and flushed to the disk, though not more often than every second. On a full
+  // disk it waits in memory, with a warning.
+  void add(const Json& answer);
+  int64_t size() const { return std::ssize(found_) + added_; }
+  const Path& path() const { return path_; }
+  void remove();  // the results lie elsewhere now
+
+ private:
+  struct FileLock {
+    explicit FileLock(const Path& path);
+    ~FileLock();
+    FileLock(const FileLock&) = delete;
+    FileLock& operator=(const FileLock&) = delete;
+    int fd = -1;
+  };
+  struct Left {
+    int64_t bytes = 0;  // of whole lines
+    std::optional<Json> head;
+    std::vector<Json> answers;
+  };
+  Left read() const;
+  void write_head(const Json& head);
+  void flush_now_and_then();
+
+  Path path_;
+  FileLock lock_;
+  std::optional<AppendFile> file_;
+  std::vector<Json> found_;
+  int64_t added_ = 0;
+  double next_flush_ = 0;
+};
+
+}  // namespace tephra
