@@ -80,7 +80,7 @@ class TokenShardWriter {
   void add_document(std::span<const int32_t> tokens);
   // All documents of a shard that was made for the same vocabulary, by copying. The hash is what
   // flush() said when that one was whole.
-  TokenShardState add_shard(const Path& prefix);
+  TokenShardState add_shard(const TokenShard& shard);
   int64_t tokens() const { return tokens_; }
   int64_t documents() const { return static_cast<int64_t>(lengths_.size()); }
   TokenShardState flush();               // all so far is on disk, and is how far the shard is

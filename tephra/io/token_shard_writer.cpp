@@ -151,24 +151,22 @@ void TokenShardWriter::add_document(std::span<const int32_t> tokens) {
   if (buffer_.size() >= kWriteBytes) write();
 }
 
-TokenShardState TokenShardWriter::add_shard(const Path& prefix) {
-  const std::shared_ptr<const TokenShard> shard = TokenShard::open(prefix);
-  TEPHRA_ASSERT(shard->type() == type_, "a part is made for the same vocabulary");
+TokenShardState TokenShardWriter::add_shard(const TokenShard& shard) {
+  TEPHRA_ASSERT(shard.type() == type_, "a part is made for the same vocabulary");
   write();
   Hashes hashes;
-  const int64_t bytes = shard->tokens() * bytes_of(type_);
-  each_piece(with_suffix(prefix, ".bin"), bytes, [&](std::string_view piece) {
+  const int64_t bytes = shard.tokens() * bytes_of(type_);
+  each_piece(with_suffix(shard.prefix(), ".bin"), bytes, [&](std::string_view piece) {
     hashes.tokens.add(std::as_bytes(std::span(piece)));
     write_tokens(piece);
   });
   const size_t before = lengths_.size();
-  for (int64_t d = 0; d < shard->documents(); ++d) {
-    lengths_.push_back(
-        static_cast<int32_t>(shard->document_begin(d + 1) - shard->document_begin(d)));
+  for (int64_t d = 0; d < shard.documents(); ++d) {
+    lengths_.push_back(static_cast<int32_t>(shard.document_begin(d + 1) - shard.document_begin(d)));
   }
   hashes.lengths.add(std::as_bytes(std::span(lengths_).subspan(before)));
-  tokens_ += shard->tokens();
-  return {shard->documents(), shard->tokens(), hashes.both()};
+  tokens_ += shard.tokens();
+  return {shard.documents(), shard.tokens(), hashes.both()};
 }
 
 void TokenShardWriter::write() {

@@ -37,9 +37,7 @@ def launchers():
 
 
 def bytes_below(folder):
-    """But for locks, which stay beside token shards."""
-    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*")
-            if path.is_file() and path.suffix != ".lock"}
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def run(command):

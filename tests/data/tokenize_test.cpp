@@ -384,11 +384,14 @@ TEST(Tokenize, WhatShardsHaveNotDoneIsMadeByWhoJoins) {
             std::string::npos)
       << error.what();
   // What a shard made was damaged since: it is not taken, and made anew.
-  const Path part = corpus.scratch / "out.parts" / "2.bin";
-  std::string tokens = read_file(part);
-  tokens[7] ^= 1;
-  write_file(part, tokens);
-  EXPECT_EQ(error_of([&] { corpus.make({}, "out"); }).fault(), Fault::data);
+  for (const char* name : {"2.bin", "2.idx"}) {
+    corpus.make({2, 4}, "out");
+    const Path part = corpus.scratch / "out.parts" / name;
+    std::string bytes = read_file(part);
+    bytes[7] ^= 1;
+    write_file(part, bytes);
+    EXPECT_EQ(error_of([&] { corpus.make({}, "out"); }).fault(), Fault::data) << name;
+  }
   EXPECT_TRUE(corpus.make({}, "out").complete);
   corpus.expect_whole("out");
 }

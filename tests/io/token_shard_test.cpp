@@ -182,7 +182,7 @@ TEST(TokenShard, AWriterTakesAllOfAnother) {
   }
   TokenShardWriter writer(scratch / "a", 100);
   writer.add_document(std::vector<int32_t>{3});
-  const TokenShardState taken = writer.add_shard(scratch / "part");
+  const TokenShardState taken = writer.add_shard(*TokenShard::open(scratch / "part"));
   EXPECT_EQ(taken.hash, part.hash);
   EXPECT_EQ(taken.tokens, 4);
   writer.add_document(std::vector<int32_t>{8});
