@@ -61,24 +61,25 @@ int run(const Options& o) {
     for (const auto& [name, counts] : result.stages) stages.object().emplace_back(name, counts);
     json["stages"] = std::move(stages);
     if (config.tokens) {
-      json["documents"] = result.documents;
-      json["tokens"] = result.tokens;
+      json["documents"] = result.tokens.documents;
+      json["tokens"] = result.tokens.tokens;
+      json["shard"] = result.tokens.to_json();
     }
     print_json(json);
     return 0;
   }
   for (const auto& [name, counts] : result.stages) {
-    const int64_t bad = count(counts, counted::kBad) + count(counts, counted::kTooLong);
-    if (bad > 0) log_warning("{}: {} documents could not be read", name, human_count(bad));
-    if (const int64_t files = count(counts, counted::kDamaged); files > 0) {
-      log_warning("{}: {} files could not be read to their end", name, human_count(files));
-    }
-    tell_left_out(tally_of(counts), name + ": ");
+    const Tally tally = tally_of(counts);
+    tell_bad(tally, name + ": ");
+    tell_left_out(tally, name + ": ");
     print("{}: {} of {} documents kept", name, human_count(count(counts, "kept")),
           human_count(count(counts, "documents")));
   }
   if (config.tokens) {
-    print("tokens: {} of {} documents", human_count(result.tokens), human_count(result.documents));
+    tell_bad(result.tokens.troubles, "tokens: ");
+    tell_left_out(result.tokens.troubles, "tokens: ");
+    print("tokens: {} of {} documents", human_count(result.tokens.tokens),
+          human_count(result.tokens.documents));
   }
   return 0;
 }

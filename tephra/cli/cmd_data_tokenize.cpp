@@ -18,6 +18,9 @@ struct Options {
   std::string tokenizer;
   std::string out;
   std::string split = "file";
+  std::string on_error = "stop";
+  std::string max_document = "1GiB";
+  std::string shard = "auto";
   TokenizeOptions tokenize;
   bool overwrite = false;
   bool json = false;
@@ -37,8 +40,12 @@ void describe(Flags& flags, Options& o) {
       .choices({"file", "line", "paragraph"});
   flags.add("--append-eos", o.tokenize.append_eos, "end each document with the end-of-text token");
   flags.add("--prepend-bos", o.tokenize.prepend_bos, "begin each document with the first token");
-  flags.add("--skip-bad", o.tokenize.skip_bad,
-            "leave documents out that cannot be read, count them");
+  flags.add("--on-error", o.on_error, "what a document or file that cannot be read does")
+      .choices({"stop", "skip"});
+  flags.add("--max-document", o.max_document, "longest document that is read");
+  flags.add("--shard I/N", o.shard,
+            "only the I-th part of the files; the same command without it joins them; auto: by "
+            "rank under mpirun or srun, which needs no joining");
   flags.add("--overwrite", o.overwrite, "replace a shard of that name");
   flags.add("--json", o.json, "one JSON document on stdout");
   flags.example(
@@ -53,59 +60,72 @@ TextSplit parse_split(const std::string& name) {
                                : TextSplit::file;
 }
 
-Json to_json(const Options& o, const TokenizeReport& report, double seconds) {
-  Json json;
-  json["out"] = o.out;
-  json["files"] = report.files;
-  json["documents"] = report.documents;
-  json["tokens"] = report.tokens;
-  json["text_bytes"] = report.text_bytes;
-  json["empty"] = report.empty;
-  json["bad"] = report.bad;
-  json["first_bad"] = report.bad > 0 ? Json(report.first_bad) : Json();
-  json["left_out"] = Json::Object{};
-  for (const auto& [reason, count] : report.left_out) json["left_out"][reason] = count;
-  json["seconds"] = seconds;
-  return json;
+// Where the ranks of a command meet, beside the shard.
+Path ranks_folder(const Path& prefix) {
+  return prefix.parent_path() / format(".{}.ranks", prefix.filename().string());
+}
+
+TokenizeOptions tokenize_options(const Options& o) {
+  TokenizeOptions options = o.tokenize;
+  options.split = parse_split(o.split);
+  options.on_error = on_error_setting(o.on_error);
+  options.max_document_bytes = static_cast<size_t>(size_setting(o.max_document, "--max-document"));
+  options.made_by = mark_of_tokenizer(o.tokenizer);
+  options.shard = parse_shard(o.shard);
+  require(!o.overwrite || options.shard.count == 1 || options.shard.ranks,
+          "--overwrite: shards would remove each other's work; begin without --shard");
+  return options;
+}
+
+NamedShard make(const Options& o, std::span<const Path> files) {
+  const Tokenizer tokenizer = Tokenizer::load(o.tokenizer);
+  TokenizeOptions options = tokenize_options(o);
+  if (const Path folder = Path(o.out).parent_path(); !folder.empty()) make_writable_folder(folder);
+  install_signal_handlers();
+  if (options.shard.ranks) {
+    options.ranks = std::make_shared<Ranks>(ranks_folder(o.out), options.shard);
+  }
+  NamedShard shard = make_shard(files, tokenizer, o.out, options, o.overwrite);
+  if (options.ranks) {
+    options.ranks->gather("the end of tokenize");
+  } else if (shard.complete) {
+    std::filesystem::remove_all(ranks_folder(o.out));  // of ranks that failed
+  }
+  return shard;
+}
+
+void tell(const Options& o, const TokenizeReport& report, double seconds) {
+  const int64_t bytes = report.text_bytes - report.earlier_bytes;
+  const std::string rate =
+      bytes > 0
+          ? format(", {:.1f} MB/s", static_cast<double>(bytes) / 1e6 / std::max(seconds, 1e-9))
+          : "";
+  print("{}: {} tokens of {} documents, {:.2f} bytes a token{}", o.out, human_count(report.tokens),
+        human_count(report.documents),
+        static_cast<double>(report.text_bytes) /
+            static_cast<double>(std::max<int64_t>(1, report.tokens)),
+        rate);
 }
 
 int run(const Options& o) {
   const std::vector<Path> files = text_files(o.inputs);
   require(Path(o.out).has_filename(), "--out: expected the beginning of file names, got '{}'",
           o.out);
-  const Tokenizer tokenizer = Tokenizer::load(o.tokenizer);
-  if (const Path folder = Path(o.out).parent_path(); !folder.empty()) make_writable_folder(folder);
-  install_signal_handlers();
-  TokenizeOptions options = o.tokenize;
-  options.split = parse_split(o.split);
-  options.made_by = mark_of_tokenizer(o.tokenizer);
   NamedShard shard;
-  const double seconds =
-      seconds_of([&] { shard = make_shard(files, tokenizer, o.out, options, o.overwrite); });
+  const double seconds = seconds_of([&] { shard = make(o, files); });
+  if (const Shard part = parse_shard(o.shard); part.ranks && part.index > 0) return 0;
   if (!shard.made) log_info("{}: done before; --overwrite makes it anew", o.out);
-  const TokenizeReport& report = shard.report;
-  if (report.bad > 0) {
-    log_warning("{} bad documents were left out; the first: {}", human_count(report.bad),
-                report.first_bad);
-  }
-  Tally left_out;
-  for (const auto& [reason, count] : report.left_out) {
-    left_out.count(counted::kLeftOut + reason, count);
-  }
-  tell_left_out(left_out);
+  tell_bad(shard.report.troubles);
+  tell_left_out(shard.report.troubles);
+  if (!shard.complete) tell_shard_done(o.out, o.shard);
   if (o.json) {
-    print_json(to_json(o, report, seconds));
-  } else {
-    const int64_t bytes = report.text_bytes - report.earlier_bytes;
-    const std::string rate =
-        bytes > 0
-            ? format(", {:.1f} MB/s", static_cast<double>(bytes) / 1e6 / std::max(seconds, 1e-9))
-            : "";
-    print("{}: {} tokens of {} documents, {:.2f} bytes a token{}", o.out,
-          human_count(report.tokens), human_count(report.documents),
-          static_cast<double>(report.text_bytes) /
-              static_cast<double>(std::max<int64_t>(1, report.tokens)),
-          rate);
+    Json json = shard.report.to_json();
+    json["out"] = o.out;
+    json["complete"] = shard.complete;
+    json["seconds"] = seconds;
+    print_json(json);
+  } else if (shard.complete) {
+    tell(o, shard.report, seconds);
   }
   return 0;
 }

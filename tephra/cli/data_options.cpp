@@ -45,7 +45,7 @@ void describe_output_format(Flags& flags, CorpusOptions& o) {
 StageSettings stage_settings(const CorpusOptions& o) {
   StageSettings stage;
   stage.out = o.out;
-  stage.on_error = o.on_error == "skip" ? OnError::skip : OnError::stop;
+  stage.on_error = on_error_setting(o.on_error);
   stage.shard = parse_shard(o.shard);
   stage.max_line_bytes = size_setting(o.max_document, "--max-document");
   stage.memory_bytes = size_setting(o.memory, "--memory");
@@ -77,21 +77,31 @@ void tell_left_out(const Tally& tally, const std::string& where) {
   log_info("{}records that are no documents were left out: {}", where, text);
 }
 
+void tell_bad(const Tally& tally, const std::string& where) {
+  const int64_t bad = tally[counted::kBad] + tally[counted::kTooLong];
+  if (bad > 0) {
+    log_warning("{}{} documents could not be read and were left out", where, human_count(bad));
+  }
+  if (const int64_t files = tally[counted::kDamaged]; files > 0) {
+    log_warning("{}{} files could not be read to their end", where, human_count(files));
+  }
+  if (!tally.errors().empty()) log_warning("{}the first: {}", where, tally.errors().front());
+}
+
+void tell_shard_done(const std::string& out, const std::string& shard) {
+  log_info("{}: shard {} is done; when all are, the same command without --shard joins them", out,
+           shard);
+}
+
 void tell_troubles(const StageRun& run, const CorpusOptions& o) {
   tell_left_out(run.tally);
-  const int64_t bad = run.tally[counted::kBad] + run.tally[counted::kTooLong];
-  if (bad > 0) log_warning("{} documents could not be read and were left out", human_count(bad));
-  if (const int64_t files = run.tally[counted::kDamaged]; files > 0) {
-    log_warning("{} files could not be read to their end", human_count(files));
-  }
-  if (!run.tally.errors().empty()) log_warning("the first: {}", run.tally.errors().front());
+  tell_bad(run.tally);
   if (!run.complete && parse_shard(o.shard).ranks) return;  // the first rank goes on
   if (!run.awaited.empty()) {
     log_info("{}: shard {} has done its {}; when all shards have, run each of them once more",
              o.out, o.shard, run.awaited);
   } else if (!run.complete) {
-    log_info("{}: shard {} is done; when all are, the same command without --shard joins them",
-             o.out, o.shard);
+    tell_shard_done(o.out, o.shard);
   }
 }
 

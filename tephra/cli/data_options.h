@@ -38,8 +38,12 @@ CorpusContext corpus_context(const CorpusOptions& o);
 // What readers left out, by reason: "12 no_html, 3 status".
 void tell_left_out(const Tally& tally, const std::string& where = "");
 
-// Warnings about what was left out; for a shard, what to do next.
+// Warnings about what could not be read.
+void tell_bad(const Tally& tally, const std::string& where = "");
+
+// The same of a stage; for a shard, what to do next.
 void tell_troubles(const StageRun& run, const CorpusOptions& o);
+void tell_shard_done(const std::string& out, const std::string& shard);
 
 // With --json: prints what the stage counted, and is true. Also when there is nothing to tell: of
 // ranks but the first one, which tells of all, and of shards that wait for others.

@@ -14,8 +14,12 @@ constexpr size_t kBlockBytes = size_t{1} << 18;
 LineReader::LineReader(const Path& path, size_t max_line_bytes)
     : LineReader(path, ByteReader::open(path), max_line_bytes) {}
 
-LineReader::LineReader(const Path& path, std::unique_ptr<ByteReader> reader, size_t max_line_bytes)
-    : path_(path), max_line_bytes_(max_line_bytes), reader_(std::move(reader)) {}
+LineReader::LineReader(const Path& path, std::unique_ptr<ByteReader> reader, size_t max_line_bytes,
+                       LongLines long_lines)
+    : path_(path),
+      max_line_bytes_(max_line_bytes),
+      long_lines_(long_lines),
+      reader_(std::move(reader)) {}
 
 std::string LineReader::where() const { return format("{}:{}", path_.string(), line_number_); }
 
@@ -34,15 +38,24 @@ bool LineReader::refill() {
   return got > 0;
 }
 
+void LineReader::drop_if_long(size_t end) {
+  if (long_lines_ == LongLines::refuse || (!too_long_ && end - begin_ <= max_line_bytes_)) return;
+  too_long_ = true;
+  begin_ = end;
+}
+
 bool LineReader::next(std::string_view& line) {
+  too_long_ = false;
   size_t end = buffer_.find('\n', scanned_);
   while (end == std::string::npos) {
     scanned_ = buffer_.size();
+    drop_if_long(scanned_);
     if (!refill()) break;
     end = buffer_.find('\n', scanned_);
   }
-  if (end == std::string::npos && begin_ == buffer_.size()) return false;
+  if (end == std::string::npos && begin_ == buffer_.size() && !too_long_) return false;
   const size_t stop = end == std::string::npos ? buffer_.size() : end;
+  drop_if_long(stop);
   line = std::string_view(buffer_).substr(begin_, stop - begin_);
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line_number_ == 0) line.remove_prefix(byte_order_mark(line));

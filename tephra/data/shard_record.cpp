@@ -7,6 +7,7 @@
 #include "tephra/base/json.h"
 #include "tephra/data/corpus/journal.h"
 #include "tephra/data/corpus/output_folder.h"
+#include "tephra/data/shard_parts.h"
 #include "tephra/io/token_shard_format.h"
 
 namespace tephra {
@@ -18,8 +19,9 @@ using token_shard::with_suffix;
 constexpr const char *kRecordSuffix = ".made.json", *kJournalSuffix = ".journal";
 
 std::string settings_of(const TokenizeOptions& o) {
-  return format("field={} split={} bos={} eos={} skip={} {}", o.text_field,
-                static_cast<int>(o.split), o.prepend_bos, o.append_eos, o.skip_bad, o.made_by);
+  return format("field={} split={} bos={} eos={} skip={} max={} {}", o.text_field,
+                static_cast<int>(o.split), o.prepend_bos, o.append_eos, o.on_error == OnError::skip,
+                o.max_document_bytes, o.made_by);
 }
 
 std::string inputs_of(std::span<const Path> files) {
@@ -30,41 +32,14 @@ std::string inputs_of(std::span<const Path> files) {
   return format("{} files, {}", files.size(), hash_text(xxh3(text)));
 }
 
-Json counts_json(const TokenizeReport& report) {
-  Json json;
-  json["files"] = report.files;
-  json["documents"] = report.documents;
-  json["tokens"] = report.tokens;
-  json["text_bytes"] = report.text_bytes;
-  json["empty"] = report.empty;
-  json["bad"] = report.bad;
-  json["first_bad"] = report.first_bad;
-  json["left_out"] = Json::Object{};
-  for (const auto& [reason, count] : report.left_out) json["left_out"][reason] = count;
-  return json;
-}
-
-TokenizeReport read_counts(const Fields& fields) {
-  TokenizeReport report;
-  report.files = fields.integer("files");
-  report.documents = fields.integer("documents");
-  report.tokens = fields.integer("tokens");
-  report.text_bytes = fields.integer("text_bytes");
-  report.empty = fields.integer("empty");
-  report.bad = fields.integer("bad");
-  report.first_bad = fields.string("first_bad");
-  const Fields left_out = fields.object("left_out");
-  for (const auto& [reason, _] : left_out.json().object()) {
-    report.left_out[reason] = left_out.integer(reason);
-  }
-  return report;
-}
-
 Told parse_told(std::string_view text, const Path& path, bool journal) {
   const Json json = Json::parse(text, path.string());
   const Fields fields(json, path.string());
   Told told{fields.string("settings"), fields.string("inputs"), {}};
-  told.progress.report = read_counts(fields.object("counts"));
+  told.progress.report = TokenizeReport::from_json(fields.object("report").json(), path.string());
+  const std::optional<uint64_t> hash = parse_hash(fields.string("hash"));
+  require_data(hash.has_value(), "{}: hash: expected sixteen digits", path.string());
+  told.progress.hash = *hash;
   if (!journal) return told;
   told.progress.file = static_cast<size_t>(fields.integer("file"));
   told.progress.records = fields.integer("records");
@@ -102,6 +77,7 @@ void remove_partial(const Path& prefix) {
   for (const char* suffix : {kJournalSuffix, token_shard::kBinPartial, token_shard::kLenPartial}) {
     std::filesystem::remove(with_suffix(prefix, suffix));
   }
+  std::filesystem::remove_all(ShardParts::folder(prefix));
   const Path folder = prefix.has_parent_path() ? prefix.parent_path() : Path(".");
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (is_unnamed(entry.path().filename().string(), prefix.filename().string())) {
@@ -139,13 +115,13 @@ bool ShardRecord::is_ours(const ShardTold& told) const {
   return told.settings == settings_ && told.inputs == inputs_;
 }
 
-std::optional<TokenizeReport> ShardRecord::done(int64_t vocab_size) const {
-  const std::optional<Told> told = read_told(prefix_, kRecordSuffix);
+std::optional<ShardProgress> ShardRecord::done(int64_t vocab_size) const {
+  std::optional<Told> told = read_told(prefix_, kRecordSuffix);
   if (!told || !is_ours(*told)) return std::nullopt;
-  if (!TokenShardWriter::wrote(prefix_, vocab_size, told->progress.shard())) return std::nullopt;
-  TokenizeReport report = told->progress.report;
-  report.earlier_bytes = report.text_bytes;
-  return report;
+  ShardProgress& progress = told->progress;
+  if (!TokenShardWriter::wrote(prefix_, vocab_size, progress.shard())) return std::nullopt;
+  progress.report.earlier_bytes = progress.report.text_bytes;
+  return progress;
 }
 
 void ShardRecord::finish() const {
@@ -166,38 +142,44 @@ void ShardRecord::check_settings(const Path& prefix, const TokenizeOptions& opti
   check_free(prefix, is_ours, "made with other settings or by other stages");
 }
 
-ShardProgress ShardRecord::begin(int64_t vocab_size) const {
+BegunShard ShardRecord::begin(int64_t vocab_size) const {
   const std::optional<Told> told = read_told(prefix_, kJournalSuffix);
-  if (!told || !is_ours(*told)) {
+  if (told && is_ours(*told)) {
+    auto writer = TokenShardWriter::go_on(prefix_, vocab_size, told->progress.shard());
+    if (writer) return {told->progress, std::move(writer)};
+    write_progress({});  // what the journal tells of is about to be cut; the name stays ours
+  } else {
     std::filesystem::remove(with_suffix(prefix_, kJournalSuffix));
-    return {};
   }
-  if (TokenShardWriter::holds(prefix_, vocab_size, told->progress.shard())) return told->progress;
-  write_progress({});  // what the journal tells of is about to be cut; the name stays ours
-  return {};
+  return {{}, std::make_unique<TokenShardWriter>(prefix_, vocab_size)};
 }
 
-void ShardRecord::write_progress(const ShardProgress& progress) const {
+Json ShardRecord::told(const ShardProgress& progress) const {
   Json json;
   json["settings"] = settings_;
   json["inputs"] = inputs_;
+  json["report"] = progress.report.to_json();
+  json["hash"] = hash_text(progress.hash);
+  return json;
+}
+
+void ShardRecord::write_progress(const ShardProgress& progress) const {
+  Json json = told(progress);
   json["file"] = static_cast<int64_t>(progress.file);
   json["records"] = progress.records;
-  json["counts"] = counts_json(progress.report);
   write_file(with_suffix(prefix_, kJournalSuffix), hashed_line(json.dump()));
 }
 
 // From the moment that the shard has its name until its record is there, the journal says whose it
 // is.
-void ShardRecord::commit(TokenShardWriter& writer, const ShardProgress& progress) const {
-  writer.flush();
+void ShardRecord::commit(TokenShardWriter& writer, ShardProgress progress) const {
+  progress.hash = writer.flush().hash;
   write_progress(progress);
   writer.commit(with_suffix(prefix_, kRecordSuffix));
   Json json;
   json["stage"] = "tokens";
-  json["settings"] = settings_;
-  json["inputs"] = inputs_;
-  json["counts"] = counts_json(progress.report);
+  const Json made = told(progress);
+  for (const auto& [key, value] : made.object()) json[key] = value;
   write_file(with_suffix(prefix_, kRecordSuffix), json.dump(2) + "\n");
   remove_partial(prefix_);
 }

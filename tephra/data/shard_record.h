@@ -3,6 +3,7 @@
 // of one that is being made.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,8 +19,15 @@ struct ShardProgress {
   size_t file = 0;      // index of the one that is read
   int64_t records = 0;  // of it that are done
   TokenizeReport report;
+  uint64_t hash = 0;  // of what is written
 
-  TokenShardState shard() const { return {report.documents, report.tokens}; }
+  TokenShardState shard() const { return {report.documents, report.tokens, hash}; }
+};
+
+// A shard to go on with, from there.
+struct BegunShard {
+  ShardProgress at;
+  std::unique_ptr<TokenShardWriter> writer;
 };
 
 // What a record or a journal tells.
@@ -32,9 +40,8 @@ class ShardRecord {
  public:
   ShardRecord(std::span<const Path> files, const Path& prefix, const TokenizeOptions& options);
 
-  // The report of a shard that is done, has its size, and was made of the same files in the same
-  // way.
-  std::optional<TokenizeReport> done(int64_t vocab_size) const;
+  // Of a shard that is done, has its size, and was made of the same files in the same way.
+  std::optional<ShardProgress> done(int64_t vocab_size) const;
   void finish() const;      // takes away what a kill at the very end left
   void begin_anew() const;  // forgets a run that was stopped, whosever it was
   // Fault::usage when another shard, or a run of another command that was stopped, has that name.
@@ -42,13 +49,17 @@ class ShardRecord {
   // The same before the files are known.
   static void check_settings(const Path& prefix, const TokenizeOptions& options);
 
-  // Where to begin: how far a run with these files and options came that was stopped, else zero.
-  ShardProgress begin(int64_t vocab_size) const;
+  // How far a run with these files and options came that was stopped, if its bytes are there as
+  // they were; else a new one.
+  BegunShard begin(int64_t vocab_size) const;
   void write_progress(const ShardProgress& progress) const;  // of what the writer has flushed
-  void commit(TokenShardWriter& writer, const ShardProgress& progress) const;
+  void commit(TokenShardWriter& writer, ShardProgress progress) const;
+
+  std::string made_of() const { return settings_ + "; " + inputs_; }
 
  private:
   bool is_ours(const ShardTold& told) const;
+  Json told(const ShardProgress& progress) const;
 
   Path prefix_;
   std::string settings_, inputs_;

@@ -1,115 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/data/tokenize.h"
 
-#include <future>
-
 #include "tephra/base/error.h"
 #include "tephra/base/hash.h"
-#include "tephra/base/parallel.h"
-#include "tephra/base/progress.h"
-#include "tephra/base/signals.h"
-#include "tephra/base/text.h"
 #include "tephra/data/corpus/output_lock.h"
 #include "tephra/data/encoder_pool.h"
-#include "tephra/data/json_line.h"
+#include "tephra/data/shard_maker.h"
+#include "tephra/data/shard_parts.h"
 #include "tephra/data/shard_record.h"
-#include "tephra/data/text_records.h"
-#include "tephra/io/token_shard.h"
 
 namespace tephra {
-namespace {
-
-constexpr int64_t kGrain = 64;  // records; whatever the number of threads
-
-// What became of a record.
-struct Encoded {
-  std::vector<int32_t> tokens;
-  int64_t text_bytes = 0;
-  std::string bad;  // what is wrong with it
-};
-
-class RecordEncoder {
- public:
-  RecordEncoder(const Tokenizer& tokenizer, const TokenizeOptions& options)
-      : options_(options), encoders_(tokenizer) {
-    check_tokenize(tokenizer, options);
-    if (options.append_eos) eos_ = end_token(tokenizer);
-    if (options.prepend_bos) bos_ = *tokenizer.bos();
-  }
-
-  std::vector<Encoded> encode(const std::vector<TextRecord>& records) {
-    std::vector<Encoded> results(records.size());
-    parallel_for(static_cast<int64_t>(records.size()), kGrain, [&](int64_t begin, int64_t end) {
-      JsonLine parser;
-      encoders_.use([&](Encoder& encoder) {
-        for (int64_t i = begin; i < end; ++i) {
-          const auto at = static_cast<size_t>(i);
-          encode_one(records[at], parser, encoder, results[at]);
-        }
-      });
-    });
-    return results;
-  }
-
- private:
-  void encode_one(const TextRecord& record, JsonLine& parser, Encoder& encoder, Encoded& result) {
-    std::string_view text = record.text;
-    try {
-      if (record.json && trim(text).empty()) return;  // a blank line between objects
-      if (record.json) text = parser.string_field(text, options_.text_field);
-      require_data(is_utf8(text), "expected UTF-8 text, got other bytes");
-    } catch (const Error& error) {
-      result.bad = error.what();
-      return;
-    }
-    if (text.empty()) return;
-    if (options_.prepend_bos) result.tokens.push_back(bos_);
-    encoder.encode(text, result.tokens);
-    if (options_.append_eos) result.tokens.push_back(eos_);
-    result.text_bytes = static_cast<int64_t>(text.size());
-  }
-
-  const TokenizeOptions& options_;
-  EncoderPool encoders_;
-  int32_t bos_ = 0, eos_ = 0;
-};
-
-void write_results(const std::vector<TextRecord>& records, const std::vector<Encoded>& results,
-                   std::span<const Path> files, const TokenizeOptions& options,
-                   TokenShardWriter& writer, ShardProgress& at) {
-  TokenizeReport& report = at.report;
-  for (size_t i = 0; i < results.size(); ++i) {
-    const Encoded& result = results[i];
-    at.records = records[i].file == at.file ? at.records + 1 : 1;
-    at.file = records[i].file;
-    if (!result.bad.empty()) {
-      const std::string what =
-          format("{}:{}: {}", files[records[i].file].string(), records[i].line, result.bad);
-      if (!options.skip_bad) throw Error(Fault::data, what, "--skip-bad leaves such documents out");
-      if (report.bad++ == 0) report.first_bad = what;
-    } else if (result.tokens.empty()) {
-      ++report.empty;
-    } else {
-      writer.add_document(result.tokens);
-      report.text_bytes += result.text_bytes;
-    }
-  }
-  report.documents = writer.documents();
-  report.tokens = writer.tokens();
-}
-
-LeftOut together(LeftOut counts, const LeftOut& more) {
-  for (const auto& [reason, count] : more) counts[reason] += count;
-  return counts;
-}
-
-int64_t total_bytes(std::span<const Path> files) {
-  int64_t bytes = 0;
-  for (const Path& file : files) bytes += static_cast<int64_t>(std::filesystem::file_size(file));
-  return bytes;
-}
-
-}  // namespace
 
 void check_tokenize(const Tokenizer& tokenizer, const TokenizeOptions& options) {
   if (options.append_eos) end_token(tokenizer);
@@ -132,55 +32,127 @@ std::string mark_of_tokenizer(const Path& path) {
 
 TokenizeReport tokenize_files(std::span<const Path> files, const Tokenizer& tokenizer,
                               const Path& out_prefix, const TokenizeOptions& options) {
-  RecordEncoder encoder(tokenizer, options);
   lock_shard(out_prefix);
-  const ShardRecord record(files, out_prefix, options);
-  ShardProgress at = record.begin(tokenizer.vocab_size());
-  TokenShardWriter writer(out_prefix, tokenizer.vocab_size(), at.shard());
-  at.report.files = static_cast<int64_t>(files.size());
-  at.report.earlier_bytes = at.report.text_bytes;
-  Progress progress("tokenize", total_bytes(files), "B");
-  TextRecords reader(files, options.split);
-  reader.skip_to(at.file, at.records);
-  const auto read_on = [&] { return reader.next(options.window_bytes); };
-  const LeftOut left_out = at.report.left_out;  // of the files that are not read again
-  std::vector<TextRecord> window = read_on();
-  int64_t told = 0, journaled = at.report.text_bytes;
-  while (!window.empty()) {
-    const int64_t read = reader.file_bytes();
-    at.report.left_out = together(left_out, reader.left_out(window.back().file));
-    std::future<std::vector<TextRecord>> next = std::async(std::launch::async, read_on);
-    const std::vector<Encoded> results = encoder.encode(window);
-    write_results(window, results, files, options, writer, at);
-    if (at.report.text_bytes - journaled >= options.journal_bytes) {
-      writer.flush();
-      record.write_progress(at);
-      journaled = at.report.text_bytes;
-    }
-    progress.add(read - told);
-    told = read;
-    window = next.get();
-    stop_if_interrupted();
-  }
-  at.report.left_out = together(left_out, reader.left_out(files.size()));
-  record.commit(writer, at);
-  return at.report;
+  ShardMaker maker(files, tokenizer, out_prefix, options);
+  maker.go_to(files.size());
+  return maker.commit();
 }
 
-// Whose the name is may be asked only by who holds it.
+namespace {
+
+// One of the processes that make a shard.
+class ShardWork {
+ public:
+  ShardWork(std::span<const Path> files, const Tokenizer& tokenizer, const Path& prefix,
+            const TokenizeOptions& options)
+      : files_(files),
+        tokenizer_(tokenizer),
+        prefix_(prefix),
+        options_(options),
+        shard_(options.shard),
+        whole_(files, prefix, options) {}
+
+  // Whose the name is may be asked only by who holds it.
+  NamedShard make(bool overwrite) {
+    lock_shard(prefix_, shard_.count > 1);
+    if (shard_.index == 0 && overwrite) whole_.begin_anew();
+    if (shard_.index > 0) wait_for_first();
+    if (const auto done = overwrite ? std::nullopt : whole_.done(tokenizer_.vocab_size())) {
+      if (shard_.index == 0) whole_.finish();
+      if (shard_.index == 0) wait_for_first();
+      return {done->report, false};
+    }
+    if (!overwrite && (shard_.index == 0 || !shard_.ranks)) whole_.check_replaceable();
+    return shard_.index == 0 ? make_first() : make_part();
+  }
+
+ private:
+  // The others for the first rank; it only says that it has come so far.
+  void wait_for_first() const {
+    if (options_.ranks) options_.ranks->follow("who makes the tokens of which files");
+  }
+
+  // Who makes which files. The first rank says so; shards come when they come.
+  ShardParts shared_parts(size_t from) const {
+    const std::optional<ShardParts> found = ShardParts::read(files_, prefix_, whole_);
+    if (found && found->count() == shard_.count) return *found;
+    require_data(!shard_.ranks || shard_.index == 0, "{}: is gone while ranks work in it",
+                 ShardParts::folder(prefix_).string());
+    if (found && !shard_.ranks) {
+      throw Error(Fault::usage,
+                  format("{}: holds the work of {} shards, not of {}",
+                         ShardParts::folder(prefix_).string(), found->count(), shard_.count),
+                  "the same command without --shard takes what is done of it and makes the rest");
+    }
+    const ShardParts parts(files_, prefix_, from, shard_.count);
+    parts.write(whole_);
+    return parts;
+  }
+
+  NamedShard make_first() {
+    ShardMaker maker(files_, tokenizer_, prefix_, options_);
+    std::optional<ShardParts> parts = ShardParts::read(files_, prefix_, whole_);
+    if (shard_.count > 1) {
+      parts = shared_parts(shard_.ranks ? maker.next_file() : 0);
+      lock_shard(parts->path(0));
+    }
+    wait_for_first();
+    maker.go_to(parts ? parts->end(0) : files_.size());
+    if (shard_.count > 1 && !shard_.ranks) {
+      maker.write_journal();
+      return {maker.report(), true, false};
+    }
+    for (int64_t part = 1; parts && part < parts->count(); ++part) add_part(*parts, part, maker);
+    if (options_.ranks) options_.ranks->gather("the tokens of all ranks");
+    return {maker.commit()};
+  }
+
+  // As its process made it, or, where nobody does, here.
+  void add_part(const ShardParts& parts, int64_t part, ShardMaker& maker) const {
+    const size_t end = parts.end(part);
+    if (!maker.is_at(parts.begin(part))) return maker.go_to(end);
+    if (parts.begin(part) == end) return;
+    const ShardRecord record(parts.files(part), parts.path(part), options_);
+    std::optional<ShardProgress> made = record.done(tokenizer_.vocab_size());
+    if (options_.ranks && !made) {
+      options_.ranks->wait_for(part, "its tokens", [&] {
+        made = record.done(tokenizer_.vocab_size());
+        return made.has_value();
+      });
+    }
+    if (made) {
+      maker.join(parts.path(part), *made, end);
+    } else {
+      maker.go_to(end);
+    }
+  }
+
+  NamedShard make_part() const {
+    const ShardParts parts = shared_parts(0);
+    NamedShard part{.report = {}, .made = true, .complete = false};
+    if (parts.begin(shard_.index) < parts.end(shard_.index)) {
+      const std::span<const Path> files = parts.files(shard_.index);
+      const Path prefix = parts.path(shard_.index);
+      const auto made = ShardRecord(files, prefix, options_).done(tokenizer_.vocab_size());
+      part.report = made ? made->report : tokenize_files(files, tokenizer_, prefix, options_);
+    }
+    if (options_.ranks) options_.ranks->gather("the tokens of all ranks");
+    return part;
+  }
+
+  std::span<const Path> files_;
+  const Tokenizer& tokenizer_;
+  const Path& prefix_;
+  const TokenizeOptions& options_;
+  const Shard& shard_;
+  ShardRecord whole_;
+};
+
+}  // namespace
+
 NamedShard make_shard(std::span<const Path> files, const Tokenizer& tokenizer,
                       const Path& out_prefix, const TokenizeOptions& options, bool overwrite) {
-  lock_shard(out_prefix);
-  const ShardRecord record(files, out_prefix, options);
-  if (overwrite) {
-    record.begin_anew();
-  } else if (const auto report = record.done(tokenizer.vocab_size())) {
-    record.finish();
-    return {*report, false};
-  } else {
-    record.check_replaceable();
-  }
-  return {tokenize_files(files, tokenizer, out_prefix, options)};
+  return ShardWork(files, tokenizer, out_prefix, options).make(overwrite);
 }
 
 }  // namespace tephra

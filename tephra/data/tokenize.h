@@ -3,12 +3,15 @@
 // the inputs and their order only.
 #pragma once
 
-#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tephra/base/files.h"
+#include "tephra/data/corpus/ranks.h"
+#include "tephra/data/corpus/stage.h"
+#include "tephra/data/tokenize_report.h"
 #include "tephra/text/tokenizer.h"
 
 namespace tephra {
@@ -21,24 +24,13 @@ struct TokenizeOptions {
   TextSplit split = TextSplit::file;
   bool prepend_bos = false;
   bool append_eos = false;
-  bool skip_bad = false;  // else a bad document is an error that says file:line
-  std::string made_by;    // what else decides the tokens: the tokenizer, by its content
+  OnError on_error = OnError::stop;
+  size_t max_document_bytes = size_t{1} << 30;  // a longer one is left out, or stops
+  std::string made_by;  // what else decides the tokens: the tokenizer, by its content
+  Shard shard;
+  std::shared_ptr<Ranks> ranks;               // of shard.ranks
   size_t window_bytes = size_t{16} << 20;     // of text: one is read while the other is encoded
   int64_t journal_bytes = int64_t{64} << 20;  // of text that a killed run may have to do again
-};
-
-using LeftOut = std::map<std::string, int64_t>;  // records that are no documents, by reason
-
-struct TokenizeReport {
-  int64_t files = 0;
-  int64_t documents = 0;
-  int64_t tokens = 0;
-  int64_t text_bytes = 0;
-  int64_t earlier_bytes = 0;  // of them, done by a run before
-  int64_t empty = 0;          // documents without a token, left out
-  int64_t bad = 0;            // left out by skip_bad
-  std::string first_bad;
-  LeftOut left_out;
 };
 
 // The files that the inputs mean, in order: files as given; of folders, all .txt and document
@@ -53,15 +45,18 @@ std::string mark_of_tokenizer(const Path& path);
 
 // A run that was killed goes on inside the file where it was; the bytes are the same.
 // PREFIX.made.json says what the shard was made of, and its counts. One that is there is replaced.
+// All files, whatever the options say of shards.
 TokenizeReport tokenize_files(std::span<const Path> files, const Tokenizer& tokenizer,
                               const Path& out_prefix, const TokenizeOptions& options);
 
-// The same for one that may be there: `made` is false when it is, of the same files in the same
-// way. Fault::usage when the name is another's. With `overwrite` it is always made, from the
-// beginning.
+// The same for one that may be there. Fault::usage when the name is another's. With `overwrite` it
+// is always made, from the beginning. A shard of the work, or a rank, makes the tokens of its files
+// (shard_parts.h); the first rank, or a run without a shard, joins them: the bytes are those of one
+// process.
 struct NamedShard {
   TokenizeReport report;
-  bool made = true;
+  bool made = true;      // else it was there, of the same files in the same way
+  bool complete = true;  // else only a part of it was made
 };
 NamedShard make_shard(std::span<const Path> files, const Tokenizer& tokenizer,
                       const Path& out_prefix, const TokenizeOptions& options, bool overwrite);

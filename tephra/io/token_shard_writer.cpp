@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "tephra/base/error.h"
 #include "tephra/io/token_shard.h"
@@ -25,11 +27,16 @@ int64_t size_of(const Path& path) {  // -1 when there is none
   return error ? -1 : static_cast<int64_t>(size);
 }
 
-std::vector<int32_t> read_lengths(const Path& prefix, int64_t documents) {
-  std::vector<int32_t> lengths(static_cast<size_t>(documents));
-  const FileReader file(with_suffix(prefix, kLenPartial));
-  file.read(0, std::as_writable_bytes(std::span(lengths)));
-  return lengths;
+// The first `bytes` of a file in pieces.
+template <class F>
+void each_piece(const Path& path, int64_t bytes, const F& use) {
+  const FileReader file(path);
+  std::string piece;
+  for (int64_t at = 0; at < bytes; at += std::ssize(piece)) {
+    piece.resize(std::min(kWriteBytes, static_cast<size_t>(bytes - at)));
+    file.read(at, std::as_writable_bytes(std::span(piece)));
+    use(std::string_view(piece));
+  }
 }
 
 template <class T>
@@ -61,21 +68,37 @@ class IndexFile {
 
 }  // namespace
 
-TokenShardWriter::TokenShardWriter(const Path& prefix, int64_t vocab_size,
-                                   const TokenShardState& from)
+uint64_t TokenShardWriter::Hashes::both() const {
+  const uint64_t values[] = {tokens.value(), lengths.value()};
+  return xxh3(std::as_bytes(std::span(values)));
+}
+
+TokenShardWriter::TokenShardWriter(const Path& prefix, int64_t vocab_size)
+    : TokenShardWriter(prefix, vocab_size, Begun()) {}
+
+TokenShardWriter::TokenShardWriter(const Path& prefix, int64_t vocab_size, Begun from)
     : prefix_(prefix),
       vocab_size_(vocab_size),
       type_(type_for(vocab_size)),
       tokens_(from.tokens),
-      lengths_(from.documents > 0 ? read_lengths(prefix, from.documents) : std::vector<int32_t>{}),
+      lengths_(std::move(from.lengths)),
       lengths_written_(lengths_.size()),
-      keep_(from.documents > 0) {
+      hashes_(from.hashes),
+      keep_(!lengths_.empty()) {
   TEPHRA_ASSERT(vocab_size > 0 && vocab_size <= std::numeric_limits<int32_t>::max(),
                 "ids are 32-bit");
   const Path bin = with_suffix(prefix, kBinPartial), len = with_suffix(prefix, kLenPartial);
   using enum AppendFile::WhenFull;
-  bin_ = std::make_unique<AppendFile>(bin, from.tokens * bytes_of(type_), fail);
-  len_ = std::make_unique<AppendFile>(len, from.documents * kLengthBytes, fail);
+  bin_ = std::make_unique<AppendFile>(bin, tokens_ * bytes_of(type_), fail);
+  len_ = std::make_unique<AppendFile>(len, std::ssize(lengths_) * kLengthBytes, fail);
+}
+
+std::unique_ptr<TokenShardWriter> TokenShardWriter::go_on(const Path& prefix, int64_t vocab_size,
+                                                          const TokenShardState& from) {
+  std::optional<Begun> begun = read_begun(prefix, type_for(vocab_size), from);
+  if (!begun) return nullptr;
+  return std::unique_ptr<TokenShardWriter>(
+      new TokenShardWriter(prefix, vocab_size, std::move(*begun)));
 }
 
 TokenShardWriter::~TokenShardWriter() {
@@ -86,17 +109,22 @@ TokenShardWriter::~TokenShardWriter() {
   }
 }
 
-bool TokenShardWriter::holds(const Path& prefix, int64_t vocab_size, const TokenShardState& state) {
-  const int64_t bin = size_of(with_suffix(prefix, kBinPartial)),
-                len = size_of(with_suffix(prefix, kLenPartial));
-  if (bin < 0 || bin < state.tokens * bytes_of(type_for(vocab_size))) return false;
-  if (len < 0 || len < state.documents * kLengthBytes) return false;
-  int64_t tokens = 0;
-  for (const int32_t length : read_lengths(prefix, state.documents)) {
-    if (length < 0) return false;
-    tokens += length;
-  }
-  return tokens == state.tokens;
+// A kill leaves the bytes that were flushed; a failing disk may not.
+std::optional<TokenShardWriter::Begun> TokenShardWriter::read_begun(const Path& prefix,
+                                                                    TokenType type,
+                                                                    const TokenShardState& state) {
+  const Path bin = with_suffix(prefix, kBinPartial), len = with_suffix(prefix, kLenPartial);
+  const int64_t bin_bytes = state.tokens * bytes_of(type);
+  if (size_of(bin) < std::max<int64_t>(0, bin_bytes)) return std::nullopt;
+  if (size_of(len) < std::max<int64_t>(0, state.documents * kLengthBytes)) return std::nullopt;
+  Begun begun{state.tokens, std::vector<int32_t>(static_cast<size_t>(state.documents)), {}};
+  FileReader(len).read(0, std::as_writable_bytes(std::span(begun.lengths)));
+  begun.hashes.lengths.add(std::as_bytes(std::span(begun.lengths)));
+  each_piece(bin, bin_bytes, [&](std::string_view piece) {
+    begun.hashes.tokens.add(std::as_bytes(std::span(piece)));
+  });
+  if (begun.hashes.both() != state.hash) return std::nullopt;
+  return begun;
 }
 
 bool TokenShardWriter::wrote(const Path& prefix, int64_t vocab_size, const TokenShardState& state) {
@@ -123,20 +151,48 @@ void TokenShardWriter::add_document(std::span<const int32_t> tokens) {
   if (buffer_.size() >= kWriteBytes) write();
 }
 
+TokenShardState TokenShardWriter::add_shard(const TokenShard& shard) {
+  TEPHRA_ASSERT(shard.type() == type_, "a part is made for the same vocabulary");
+  write();
+  Hashes hashes;
+  const int64_t bytes = shard.tokens() * bytes_of(type_);
+  each_piece(with_suffix(shard.prefix(), ".bin"), bytes, [&](std::string_view piece) {
+    hashes.tokens.add(std::as_bytes(std::span(piece)));
+    write_tokens(piece);
+  });
+  const size_t before = lengths_.size();
+  for (int64_t d = 0; d < shard.documents(); ++d) {
+    lengths_.push_back(static_cast<int32_t>(shard.document_begin(d + 1) - shard.document_begin(d)));
+  }
+  hashes.lengths.add(std::as_bytes(std::span(lengths_).subspan(before)));
+  tokens_ += shard.tokens();
+  return {shard.documents(), shard.tokens(), hashes.both()};
+}
+
 void TokenShardWriter::write() {
-  bin_->append(buffer_);
+  write_tokens(buffer_);
   buffer_.clear();
+}
+
+void TokenShardWriter::write_tokens(std::string_view bytes) {
+  bin_->append(bytes);
+  hashes_.tokens.add(std::as_bytes(std::span(bytes)));
+}
+
+void TokenShardWriter::write_lengths() {
+  const auto bytes = std::as_bytes(std::span(lengths_).subspan(lengths_written_));
+  len_->append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  hashes_.lengths.add(bytes);
+  lengths_written_ = lengths_.size();
 }
 
 TokenShardState TokenShardWriter::flush() {
   write();
-  const auto bytes = std::as_bytes(std::span(lengths_).subspan(lengths_written_));
-  len_->append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  lengths_written_ = lengths_.size();
+  write_lengths();
   bin_->flush();
   len_->flush();
   keep_ = true;
-  return {documents(), tokens_};
+  return {documents(), tokens_, hashes_.both()};
 }
 
 // Both files are written in full before either has its name, so a full disk leaves what was there.

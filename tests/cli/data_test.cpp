@@ -50,6 +50,56 @@ TEST(DataTokenize, EndsByWhoseFaultItIs) {
   const Ran bad = with((scratch / "a.jsonl").string());
   EXPECT_EQ(bad.code, 3);
   EXPECT_NE(bad.err.find("a.jsonl:1: key 'text': expected a string"), std::string::npos) << bad.err;
+  write_file(scratch / "a.md", "text");
+  const Ran kind = with((scratch / "a.md").string());
+  EXPECT_EQ(kind.code, 2);
+  EXPECT_NE(kind.err.find("try: rename it to .txt"), std::string::npos) << kind.err;
+}
+
+TEST(DataTokenize, SkipsWhatCannotBeReadAndSaysSo) {
+  const Scratch scratch;
+  write_file(scratch / "a.jsonl", "{\"text\": \"one\"}\nnonsense\n{\"text\": \"two\"}\n");
+  write_file(scratch / "b.jsonl.gz", "no gzip");
+  const std::vector<std::string> words = {"tokenize",
+                                          (scratch / "a.jsonl").string(),
+                                          (scratch / "b.jsonl.gz").string(),
+                                          "--tokenizer",
+                                          kTokenizer,
+                                          "--out",
+                                          (scratch / "s").string(),
+                                          "--on-error",
+                                          "skip",
+                                          "--json"};
+  const Ran ran = data(words);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json json = Json::parse(ran.out, "stdout");
+  EXPECT_EQ(json.find("documents")->integer(), 2);
+  EXPECT_EQ(json.find("counts")->find("bad_documents")->integer(), 1);
+  EXPECT_EQ(json.find("counts")->find("damaged_files")->integer(), 1);
+  EXPECT_EQ(json.find("errors")->array().size(), 2u);
+  EXPECT_NE(ran.err.find("1 files could not be read to their end"), std::string::npos) << ran.err;
+}
+
+TEST(DataTokenize, MakesAShardByShards) {
+  const Scratch scratch;
+  for (const char* name : {"a.txt", "b.txt", "c.txt"}) write_file(scratch / name, name);
+  const auto with = [&](const std::string& out, std::vector<std::string> more) {
+    std::vector<std::string> words = {"tokenize"};
+    for (const char* name : {"a.txt", "b.txt", "c.txt"}) words.push_back((scratch / name).string());
+    words.insert(words.end(), {"--tokenizer", kTokenizer, "--out", (scratch / out).string()});
+    words.insert(words.end(), more.begin(), more.end());
+    return data(words);
+  };
+  EXPECT_EQ(with("one", {}).code, 0);
+  for (const char* shard : {"0/2", "1/2"}) {
+    const Ran ran = with("two", {"--shard", shard});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    EXPECT_NE(ran.err.find("the same command without --shard joins them"), std::string::npos);
+  }
+  EXPECT_EQ(with("two", {"--shard", "0/2", "--overwrite"}).code, 2);
+  EXPECT_EQ(with("two", {}).code, 0);
+  EXPECT_EQ(read_file(scratch / "two.bin"), read_file(scratch / "one.bin"));
+  EXPECT_EQ(read_file(scratch / "two.idx"), read_file(scratch / "one.idx"));
 }
 
 TEST(DataEnvironments, ListsShowsAndChecks) {

@@ -12,6 +12,7 @@
 #include "tephra/base/parallel.h"
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/corpus_files.h"
+#include "tephra/data/corpus/output_folder.h"
 #include "tephra/data/dedup/band_join.h"
 #include "tephra/data/dedup/dedup_corpus.h"
 #include "tephra/data/dedup/minhash.h"
@@ -557,7 +558,21 @@ TEST(Dedup, RanksSourcesAndNamesWhatWasKept) {
   options.references = {"books"};
   const StageRun against = corpus.run("against", options);
   EXPECT_EQ(against.tally["kept"], 1);
-  EXPECT_FALSE(std::filesystem::exists(corpus.scratch / "against" / "documents" / "books"));
+  const Path out = corpus.scratch / "against";
+  const Path books = out / "documents" / "books";
+  EXPECT_FALSE(std::filesystem::exists(books));
+  // As a kill right after the report leaves it: nobody reads that, and a repeated command clears
+  // up.
+  std::filesystem::create_directories(books);
+  write_file(books / "a.jsonl", "{\"text\":\"one\"}\n");
+  std::filesystem::create_directories(out / ".work");
+  EXPECT_NE(std::string(error_of([&] { documents_of(out); }).what()).find("is not finished"),
+            std::string::npos);
+  EXPECT_NE(
+      std::string(error_of([&] { prepare_output(out, false); }).what()).find("finished output"),
+      std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(books));
+  EXPECT_EQ(documents_of(out), out / "documents");
   options.rank = {"bocks"};
   EXPECT_EQ(error_of([&] { corpus.run("wrong", options); }).hint(), "did you mean books?");
 }

@@ -93,5 +93,18 @@ TEST(LineReader, HoldsLinesToTheirLimit) {
             (scratch / "a").string() + ":2: expected lines of at most 1000 B");
 }
 
+TEST(LineReader, PassesOverLinesThatAreTooLong) {
+  const Scratch scratch;
+  const std::string fits(1000, 'f'), above(1001, 'a'), huge(1 << 20, 'h');
+  write_file(scratch / "a", huge + "\n" + fits + "\n" + above + "\n\nlast\n" + huge);
+  LineReader reader(scratch / "a", ByteReader::open(scratch / "a"), 1000, LongLines::empty);
+  std::vector<std::string> lines;
+  std::string_view line;
+  while (reader.next(line)) lines.push_back(reader.too_long() ? "too long" : std::string(line));
+  EXPECT_EQ(lines,
+            (std::vector<std::string>{"too long", fits, "too long", "", "last", "too long"}));
+  EXPECT_EQ(reader.line_number(), 6);
+}
+
 }  // namespace
 }  // namespace tephra

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Stages of the data pipeline under a real mpirun: four ranks leave the bytes of one process, and when one of them is
-killed all end, say so, and go on later. Skipped where there is no mpirun.
+"""Stages of the data pipeline under a real mpirun, MPICH's too, and under srun where a Slurm controller answers: four ranks
+leave the bytes of one process, and when one of them is killed all end, say so, and go on later. A batch job that does not
+call srun is one process. Skipped where there is none of them.
     tests/data/mpirun_test.py TEPHRA_BINARY SOURCE_DIR"""
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,6 +19,21 @@ RANKS = 4
 # Containers are often root's, and have fewer cores than ranks.
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+
+
+def answers(command):
+    return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+
+
+def launchers():
+    """What starts ranks here, by name."""
+    found = {}
+    for name in ("mpirun", "mpirun.mpich"):
+        if shutil.which(name):
+            found[name] = [name, "-n", str(RANKS)]
+    if shutil.which("srun") and answers(["scontrol", "ping"]):
+        found["srun"] = ["srun", "--overcommit", "-n", str(RANKS)]
+    return found
 
 
 def bytes_below(folder):
@@ -40,16 +57,16 @@ def rank_processes(out):
         try:
             if entry.name.isdigit() and os.fsencode(out) in (entry / "cmdline").read_bytes().split(b"\0"):
                 words = dict(word.partition(b"=")[::2] for word in (entry / "environ").read_bytes().split(b"\0"))
-                rank = words.get(b"OMPI_COMM_WORLD_RANK", words.get(b"PMI_RANK"))
-                if rank is not None:
-                    found[int(rank)] = int(entry.name)
+                for name in (b"OMPI_COMM_WORLD_RANK", b"PMI_RANK", b"SLURM_PROCID"):
+                    if name in words:
+                        found.setdefault(int(words[name]), int(entry.name))
         except OSError:
             continue  # it has ended
     return found
 
 
 def kill_one(command, out):
-    """Kills the third rank; how mpirun ends and what all of them said, which is not the same everywhere."""
+    """Kills the third rank; how the launcher ends and what all of them said, which is not the same everywhere."""
     with subprocess.Popen(command, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT) as started:
         victim = None
@@ -62,41 +79,70 @@ def kill_one(command, out):
         return started.returncode, said, time.monotonic() - before
 
 
+class Work:
+    """A corpus and the commands over it."""
+
+    def __init__(self, tephra, source, scratch):
+        self.tephra, self.source, self.scratch = tephra, source, scratch
+        self.corpus, self.tokenizer = scratch / "corpus", scratch / "tokenizer"
+        run([sys.executable, source / "tools/make_corpus.py", self.corpus, "600"])
+        run([tephra, "tokenizer", "train", self.corpus / "books/a.jsonl", "--vocab-size", "500", "--out", self.tokenizer])
+
+    def dedup(self, out):
+        return [self.tephra, "data", "dedup", self.corpus / "web", self.corpus / "books", "--out", out, "--threads", "1"]
+
+    def tokenize(self, out):
+        return [self.tephra, "data", "tokenize", self.corpus / "web", self.corpus / "books", "--tokenizer",
+                self.tokenizer, "--out", out / "shard", "--threads", "1"]
+
+    def pipeline(self, out):
+        return [self.tephra, "data", "run", self.source / "configs/data/example.toml", "--set",
+                f'inputs=["web={self.corpus}/web", "books={self.corpus}/books"]', "--set", f'out="{out}"', "--set",
+                f'stages.3.task=["quiz={self.corpus}/quiz.jsonl"]', "--set", f'tokens.tokenizer="{self.tokenizer}"',
+                "--threads", "1"]
+
+    def commands(self):
+        return self.dedup, self.tokenize, self.pipeline
+
+    def check(self, launcher, start, alone):
+        """Four ranks as one process, and a kill."""
+        for command in self.commands():
+            name = command.__name__
+            out = self.scratch / f"{name}-{launcher}"
+            four = run(start + command(out))
+            said = told(alone[name]).replace(str(self.scratch / f"{name}-one"), str(out))
+            assert said == told(four), f"{launcher}: the first rank tells of all: {four.stdout}"
+            assert bytes_below(out) == bytes_below(self.scratch / f"{name}-one"), f"{launcher}: {name}"
+        out = self.scratch / f"killed-{launcher}"
+        code, said, seconds = kill_one(start + self.dedup(out), out)
+        assert code != 0 and not (out / "report.json").exists(), f"{launcher}: {code}: {said}"
+        assert seconds < 90 and not rank_processes(out), f"{launcher}: {seconds} s: {said}"
+        run(start + self.dedup(out))
+        assert bytes_below(out) == bytes_below(self.scratch / "dedup-one"), launcher
+        print(f"{launcher}: {RANKS} ranks as one; when one was killed the others ended after {seconds:.1f} s")
+
+    def check_batch_job(self):
+        out, script = self.scratch / "pipeline-batch", self.scratch / "job.sh"
+        script.write_text("#!/bin/sh\n" + shlex.join(map(str, self.pipeline(out))) + "\n", encoding="utf-8")
+        run(["sbatch", "--wait", "--overcommit", "-n", str(RANKS), "-o", self.scratch / "job.txt", script])
+        assert bytes_below(out) == bytes_below(self.scratch / "pipeline-one"), (self.scratch / "job.txt").read_text()
+        print("sbatch: a script without srun is one process")
+
+
 def main():
     tephra, source = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-    if not shutil.which("mpirun"):
-        print("skipped: there is no mpirun")
+    found = launchers()
+    if not found:
+        print("skipped: there is no mpirun and no srun")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder)
-        corpus = scratch / "corpus"
-        run([sys.executable, source / "tools/make_corpus.py", corpus, "600"])
-        tokenizer = scratch / "tokenizer"
-        run([tephra, "tokenizer", "train", corpus / "books/a.jsonl", "--vocab-size", "500", "--out", tokenizer])
-
-        def dedup(out):
-            return [tephra, "data", "dedup", corpus / "web", corpus / "books", "--out", scratch / out, "--threads", "1"]
-
-        def pipeline(out):
-            return [tephra, "data", "run", source / "configs/data/example.toml", "--set",
-                    f'inputs=["web={corpus}/web", "books={corpus}/books"]', "--set", f'out="{scratch / out}"', "--set",
-                    f'stages.3.task=["quiz={corpus}/quiz.jsonl"]', "--set", f'tokens.tokenizer="{tokenizer}"',
-                    "--threads", "1"]
-
-        mpirun = ["mpirun", "-n", str(RANKS)]
-        for command in (dedup, pipeline):
-            one = run(command(f"{command.__name__}-one"))
-            four = run(mpirun + command(f"{command.__name__}-four"))
-            assert told(one).replace("-one", "-four") == told(four), "the first rank tells of all: " + four.stdout
-            want = bytes_below(scratch / f"{command.__name__}-one")
-            assert bytes_below(scratch / f"{command.__name__}-four") == want, command.__name__
-
-        code, said, seconds = kill_one(mpirun + dedup("killed"), scratch / "killed")
-        assert code != 0 and not (scratch / "killed/report.json").exists(), f"{code}: {said}"
-        assert seconds < 60 and not rank_processes(scratch / "killed"), f"{seconds} s: {said}"
-        run(mpirun + dedup("killed"))
-        assert bytes_below(scratch / "killed") == bytes_below(scratch / "dedup-one")
-        print(f"{RANKS} ranks as one; when one was killed the others ended after {seconds:.1f} s")
+        work = Work(tephra, source, scratch)
+        alone = {command.__name__: run(command(scratch / f"{command.__name__}-one")) for command in work.commands()}
+        for launcher, start in found.items():
+            work.check(launcher, start, alone)
+        if "srun" in found:
+            work.check_batch_job()
 
 
 if __name__ == "__main__":

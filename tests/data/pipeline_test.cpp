@@ -113,8 +113,9 @@ TEST(PipelineFile, WantsATokenizerThatCanEndATextBeforeTheFirstStage) {
   EXPECT_NE(message.find("tokens: the tokenizer names no token that ends a text"),
             std::string::npos)
       << message;
-  EXPECT_GT(run_pipeline(pipeline.config(kFilter + tokens + "append_eos = false\n"), false).tokens,
-            0);
+  EXPECT_GT(
+      run_pipeline(pipeline.config(kFilter + tokens + "append_eos = false\n"), false).tokens.tokens,
+      0);
 }
 
 TEST(PipelineFile, AnIndexMayComeToBeOnTheWay) {

@@ -311,14 +311,14 @@ TEST(Pipeline, MakesTokensOnce) {
                     "p.toml")
       .load(config);
   const PipelineResult first = run_pipeline(config, false);
-  EXPECT_EQ(first.documents, 1);
+  EXPECT_EQ(first.tokens.documents, 1);
   const Path bin = corpus.scratch / "out/tokens/corpus.bin";
   const auto made = std::filesystem::last_write_time(bin);
   const PipelineResult again = run_pipeline(config, false);
-  EXPECT_EQ(again.documents, 1);
-  EXPECT_EQ(again.tokens, first.tokens);
+  EXPECT_EQ(again.tokens.documents, 1);
+  EXPECT_EQ(again.tokens.tokens, first.tokens.tokens);
   EXPECT_TRUE(std::filesystem::last_write_time(bin) == made) << "nothing was written again";
-  EXPECT_EQ(run_pipeline(config, true).tokens, first.tokens);
+  EXPECT_EQ(run_pipeline(config, true).tokens.tokens, first.tokens.tokens);
   const auto anew = std::filesystem::last_write_time(bin);
   EXPECT_FALSE(anew == made);
   config.stages[0].filter.threshold = {"zyda1.length_min=1"};
@@ -326,7 +326,7 @@ TEST(Pipeline, MakesTokensOnce) {
   const Error error = error_of([&] { run_pipeline(config, false); });
   EXPECT_EQ(error.fault(), Fault::usage) << error.what();
   EXPECT_FALSE(std::filesystem::exists(corpus.scratch / "out/other")) << "before the first stage";
-  EXPECT_EQ(run_pipeline(config, true).documents, 2);
+  EXPECT_EQ(run_pipeline(config, true).tokens.documents, 2);
   EXPECT_FALSE(std::filesystem::last_write_time(bin) == anew);
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <future>
 
 #include "tephra/base/parallel.h"
 #include "tephra/data/shard_record.h"
@@ -124,7 +125,7 @@ TEST(Tokenize, CountsWhatReadersLeaveOut) {
   for (const char* name : {"a.warc", "b.warc"}) corpus.put(name, page("one") + missing_page());
   const TokenizeReport report = corpus.tokenize({"a.warc", "b.warc"});
   EXPECT_EQ(report.documents, 2);
-  EXPECT_EQ(report.left_out, (LeftOut{{"status", 2}}));
+  EXPECT_EQ(report.troubles["left_out.status"], 2);
 }
 
 TEST(Tokenize, SaysWhereABadDocumentIs) {
@@ -137,9 +138,9 @@ TEST(Tokenize, SaysWhereABadDocumentIs) {
   EXPECT_EQ(error.what(),
             corpus.path("a.jsonl") + ":2: key 'text': expected a string, got a number");
   EXPECT_EQ(corpus.scratch.names(), (Texts{".out.lock", "a.jsonl"})) << "nothing is left behind";
-  const TokenizeReport report = corpus.tokenize({"a.jsonl"}, {.skip_bad = true});
-  EXPECT_EQ(report.bad, 4);
-  EXPECT_EQ(report.first_bad,
+  const TokenizeReport report = corpus.tokenize({"a.jsonl"}, {.on_error = OnError::skip});
+  EXPECT_EQ(report.troubles[counted::kBad], 4);
+  EXPECT_EQ(report.troubles.errors()[0],
             corpus.path("a.jsonl") + ":2: key 'text': expected a string, got a number");
   EXPECT_EQ(corpus.documents(), (Texts{"one", "t"}));
   corpus.put("b.txt", "\xff\xfe");
@@ -147,6 +148,62 @@ TEST(Tokenize, SaysWhereABadDocumentIs) {
             corpus.path("b.txt") + ":1: expected UTF-8 text, got other bytes");
   corpus.put("c.md", "x");
   EXPECT_EQ(error_of([&] { corpus.tokenize({"c.md"}); }).fault(), Fault::usage);
+}
+
+// Of one that is cut off, what comes before that is used, as in other stages.
+TEST(Tokenize, StopsAtADamagedFileOrGoesOnAfterIt) {
+  const Corpus corpus;
+  std::string lines;
+  for (int i = 0; i < 20000; ++i) lines += "{\"text\": \"" + std::to_string(i * 7919) + "\"}\n";
+  corpus.put("a.jsonl.gz", gzipped(lines).substr(0, 30000));
+  corpus.put("b.jsonl.zst", zstd_compressed(lines).substr(0, 10));
+  corpus.put("c.parquet", "PAR1 and no more");
+  corpus.put("d.txt.gz", gzipped(lines).substr(0, 30000));
+  corpus.put("e.jsonl", "{\"text\": \"the end\"}");
+  corpus.put("f.jsonl", "");
+  std::filesystem::remove(corpus.scratch / "f.jsonl");
+  std::filesystem::create_directory(corpus.scratch / "f.jsonl");  // no regular file
+  std::vector<Path> files;
+  for (const char* name :
+       {"a.jsonl.gz", "b.jsonl.zst", "c.parquet", "d.txt.gz", "e.jsonl", "f.jsonl"}) {
+    files.push_back(corpus.scratch / name);
+  }
+  const auto tokenize = [&](std::span<const Path> some, OnError on_error) {
+    return tokenize_files(some, *test_tokenizer(), corpus.scratch / "out", {.on_error = on_error});
+  };
+  for (const size_t i : {0, 1, 2, 3, 5}) {
+    const Error error = error_of([&] { tokenize(std::span(files).subspan(i, 1), OnError::stop); });
+    EXPECT_EQ(error.fault(), Fault::data) << error.what();
+    EXPECT_NE(std::string(error.what()).find(files[i].string()), std::string::npos);
+    EXPECT_EQ(error.hint(), "--on-error skip goes on with the next file");
+  }
+  const TokenizeReport report = tokenize(files, OnError::skip);
+  EXPECT_EQ(report.troubles[counted::kDamaged], 5);
+  EXPECT_EQ(report.troubles[counted::kBad], 0);
+  EXPECT_EQ(std::ssize(report.troubles.errors()), 5);
+  EXPECT_GT(report.documents, 1000);
+  const std::string read = format("; {} lines before it were read", report.documents - 1);
+  EXPECT_NE(report.troubles.errors()[0].find(read), std::string::npos) << read;
+  EXPECT_EQ(corpus.documents().back(), "the end");
+  const Json record = Json::parse(read_file(corpus.scratch / "out.made.json"), "");
+  EXPECT_EQ(record.find("report")->find("counts")->find(counted::kDamaged)->integer(), 5);
+}
+
+TEST(Tokenize, LeavesOutWhatIsTooLong) {
+  const Corpus corpus;
+  const std::string large(200, 'x');
+  corpus.put("a.jsonl",
+             "{\"text\": \"one\"}\n{\"text\": \"" + large + "\"}\n{\"text\": \"two\"}\n");
+  corpus.put("b.txt", "three\n\n" + large + "\nand more\n\nfour\n" + large.substr(0, 90) + "\n" +
+                          large.substr(0, 90) + "\n\nfive\n");
+  TokenizeOptions options{.split = TextSplit::paragraph, .max_document_bytes = 100};
+  const Error error = error_of([&] { corpus.tokenize({"a.jsonl"}, options); });
+  EXPECT_EQ(error.what(), corpus.path("a.jsonl") + ":2: a document is longer than 100 B");
+  EXPECT_NE(error.hint().find("--max-document"), std::string::npos);
+  options.on_error = OnError::skip;
+  const TokenizeReport report = corpus.tokenize({"a.jsonl", "b.txt"}, options);
+  EXPECT_EQ(corpus.documents(), (Texts{"one", "two", "three", "five"}));
+  EXPECT_EQ(report.troubles[counted::kTooLong], 3);
 }
 
 TEST(Tokenize, WritesTheSameBytesOnAnyNumberOfThreads) {
@@ -187,24 +244,31 @@ class FileLimit {
   rlimit before_{};
 };
 
+std::string cut_off(const std::string& bytes) { return bytes.substr(0, bytes.size() * 2 / 3); }
+
 // Journals after every few documents; the work is stopped by a document that is not there yet.
 TEST(Tokenize, GoesOnInsideAFileWithTheSameBytes) {
   const Corpus corpus;
   std::string first, second, crawl;
   for (int i = 0; i < 300; ++i) {
     (i % 2 ? first : second) += "{\"text\": \"document " + std::to_string(i * 7919) + "\"}\n\n";
+    if (i % 50 == 0) second += "nonsense\n";
     if (i % 10 == 0) crawl += page("page " + std::to_string(i)) + missing_page();
   }
   for (const char* name : {"0.warc", "bb.warc"}) corpus.put(name, crawl);
   corpus.put("a.jsonl.gz", gzipped(first));
   corpus.put("b.jsonl", second);
+  corpus.put("b2.jsonl.gz", cut_off(gzipped(first)));
   corpus.put("c.txt", "one\n\ntwo\n\nthree\n");
-  TokenizeOptions options{.split = TextSplit::paragraph};
+  TokenizeOptions options{.split = TextSplit::paragraph, .on_error = OnError::skip};
   options.window_bytes = 2000;
   options.journal_bytes = 500;
-  const std::vector<std::string> inputs = {"0.warc", "a.jsonl.gz", "b.jsonl", "bb.warc", "c.txt"};
+  const std::vector<std::string> inputs = {"0.warc",      "a.jsonl.gz", "b.jsonl",
+                                           "b2.jsonl.gz", "bb.warc",    "c.txt"};
   const TokenizeReport whole = corpus.tokenize(inputs, options, "whole");
-  EXPECT_EQ(whole.left_out, (LeftOut{{"status", 60}}));
+  EXPECT_EQ(whole.troubles["left_out.status"], 60);
+  EXPECT_EQ(whole.troubles[counted::kBad], 6);
+  EXPECT_EQ(whole.troubles[counted::kDamaged], 1);
   const auto bytes = [&](const std::string& out) {
     return read_file(corpus.scratch / (out + ".bin")) + read_file(corpus.scratch / (out + ".idx")) +
            read_file(corpus.scratch / (out + ".made.json"));
@@ -224,20 +288,167 @@ TEST(Tokenize, GoesOnInsideAFileWithTheSameBytes) {
     EXPECT_FALSE(std::filesystem::exists(corpus.scratch / (out + ".idx")));
     const ShardRecord record(files, corpus.scratch / out, options);
     if (std::filesystem::exists(corpus.scratch / (out + ".journal"))) {
-      const ShardProgress at = record.begin(vocab);
+      const ShardProgress at = record.begin(vocab).at;
       EXPECT_GT(at.report.documents, 0);
       went_on += at.report.documents;
     }
     const TokenizeReport rest = corpus.tokenize(inputs, options, out);
     EXPECT_EQ(rest.tokens, whole.tokens) << stop;
     EXPECT_EQ(rest.empty, whole.empty) << stop;
-    EXPECT_EQ(rest.left_out, whole.left_out) << stop;
+    EXPECT_EQ(rest.troubles.counts(), whole.troubles.counts()) << stop;
     EXPECT_TRUE(bytes(out) == bytes("whole")) << stop;
   }
   EXPECT_GT(went_on, 600);
   for (const std::string& name : corpus.scratch.names()) {
     EXPECT_EQ(name.find("partial"), std::string::npos) << name;
     EXPECT_EQ(name.find("journal"), std::string::npos) << name;
+  }
+}
+
+TEST(Tokenize, BeginsAnewWhenWhatItWroteWasDamaged) {
+  const Corpus corpus;
+  std::string lines;
+  for (int i = 0; i < 2000; ++i) lines += "{\"text\": \"" + std::to_string(i * 7919) + "\"}\n";
+  corpus.put("a.jsonl", lines);
+  const TokenizeOptions options{.window_bytes = 2000, .journal_bytes = 500};
+  corpus.tokenize({"a.jsonl"}, options, "whole");
+  const std::string whole = read_file(corpus.scratch / "whole.bin");
+  error_of([&] {
+    const FileLimit limit(whole.size() / 2);
+    corpus.tokenize({"a.jsonl"}, options);
+  });
+  std::string partial = read_file(corpus.scratch / "out.bin.partial");
+  partial[100] ^= 4;
+  write_file(corpus.scratch / "out.bin.partial", partial);
+  const TokenizeReport report = corpus.tokenize({"a.jsonl"}, options);
+  EXPECT_EQ(report.earlier_bytes, 0);
+  EXPECT_TRUE(read_file(corpus.scratch / "out.bin") == whole);
+}
+
+// Files of very different sizes, one that is damaged, and a whole shard to compare with.
+struct SharedCorpus : Corpus {
+  std::vector<Path> files;
+  TokenizeOptions options{.append_eos = true, .on_error = OnError::skip};
+  TokenizeReport whole;
+
+  SharedCorpus() {
+    for (int f = 0; f < 9; ++f) {
+      std::string lines;
+      for (int i = 0; i < 40 * f * f; ++i) {
+        lines +=
+            i % 100 == 5 ? "nonsense\n" : "{\"text\": \"" + std::to_string(i * 7919 + f) + "\"}\n";
+      }
+      const std::string name = format("{}.jsonl.gz", f);
+      put(name, f == 6 ? cut_off(gzipped(lines)) : gzipped(lines));
+      files.push_back(scratch / name);
+    }
+    options.window_bytes = 2000;
+    options.journal_bytes = 500;
+    whole = make({}, "whole").report;
+    EXPECT_EQ(whole.troubles[counted::kDamaged], 1);
+  }
+  NamedShard make(const Shard& shard, const std::string& out, bool overwrite = false,
+                  const std::shared_ptr<Ranks>& ranks = nullptr) const {
+    TokenizeOptions own = options;
+    own.shard = shard;
+    own.ranks = ranks;
+    return make_shard(files, *test_tokenizer(), scratch / out, own, overwrite);
+  }
+  std::string bytes(const std::string& out) const {
+    return read_file(scratch / (out + ".bin")) + read_file(scratch / (out + ".idx")) +
+           read_file(scratch / (out + ".made.json"));
+  }
+  void expect_whole(const std::string& out) const {
+    EXPECT_TRUE(bytes(out) == bytes("whole")) << out;
+    EXPECT_FALSE(has(out + ".parts") || has(out + ".journal")) << out;
+  }
+};
+
+TEST(Tokenize, ShardsAreJoinedToTheBytesOfOneProcess) {
+  const SharedCorpus corpus;
+  for (const int64_t count : {1, 2, 3, 7, 20}) {
+    const std::string out = format("of{}", count);
+    for (int64_t index = count; index-- > 0;) {
+      EXPECT_EQ(corpus.make({index, count}, out).complete, count == 1);
+    }
+    EXPECT_TRUE(corpus.make({}, out).complete);
+    corpus.expect_whole(out);
+  }
+}
+
+TEST(Tokenize, WhatShardsHaveNotDoneIsMadeByWhoJoins) {
+  const SharedCorpus corpus;
+  corpus.make({2, 4}, "out");
+  const Error error = error_of([&] { corpus.make({1, 3}, "out"); });
+  EXPECT_NE(std::string(error.what()).find("holds the work of 4 shards, not of 3"),
+            std::string::npos)
+      << error.what();
+  // What a shard made was damaged since: it is not taken, and made anew.
+  for (const char* name : {"2.bin", "2.idx"}) {
+    corpus.make({2, 4}, "out");
+    const Path part = corpus.scratch / "out.parts" / name;
+    std::string bytes = read_file(part);
+    bytes[7] ^= 1;
+    write_file(part, bytes);
+    EXPECT_EQ(error_of([&] { corpus.make({}, "out"); }).fault(), Fault::data) << name;
+  }
+  EXPECT_TRUE(corpus.make({}, "out").complete);
+  corpus.expect_whole("out");
+}
+
+constexpr RankTimes kQuickRanks{.beat = std::chrono::milliseconds(20),
+                                .look = std::chrono::milliseconds(10)};
+
+// Each rank is a thread; what they throw.
+std::vector<std::string> run_ranks(const SharedCorpus& corpus, int64_t count,
+                                   const std::string& out, bool overwrite = false) {
+  std::vector<std::future<std::string>> all;
+  for (int64_t index = 0; index < count; ++index) {
+    all.push_back(std::async(std::launch::async, [&, index] {
+      try {
+        const Shard shard{index, count, true};
+        const auto ranks =
+            std::make_shared<Ranks>(corpus.scratch / (out + ".ranks"), shard, "", kQuickRanks);
+        corpus.make(shard, out, overwrite, ranks);
+        ranks->gather("the end");
+        return std::string();
+      } catch (const Error& error) {
+        return std::string(error.what());
+      }
+    }));
+  }
+  std::vector<std::string> said;
+  for (auto& each : all) said.push_back(each.get());
+  return said;
+}
+
+TEST(Tokenize, RanksLeaveTheBytesOfOneProcess) {
+  const SharedCorpus corpus;
+  for (const int64_t count : {2, 4, 12}) {
+    const std::string out = format("by{}", count);
+    for (const bool overwrite : {false, false, true}) {
+      EXPECT_EQ(run_ranks(corpus, count, out, overwrite), Texts(static_cast<size_t>(count)));
+      corpus.expect_whole(out);
+    }
+  }
+}
+
+// Stopped by a full disk again and again, with other numbers of ranks, and alone.
+TEST(Tokenize, RanksGoOnWhereOthersWereStopped) {
+  const SharedCorpus corpus;
+  const size_t size = read_file(corpus.scratch / "whole.bin").size();
+  for (const size_t percent : {10, 20, 35, 60, 90}) {
+    const std::string out = format("stopped{}", percent);
+    for (const int64_t count : {3, 3, 1, 2}) {
+      const FileLimit limit(1500 + size * percent / 100);
+      if (count == 1) {
+        error_of([&] { corpus.make({}, out); });
+      } else {
+        EXPECT_NE(run_ranks(corpus, count, out), Texts(static_cast<size_t>(count)));
+      }
+    }
+    EXPECT_EQ(run_ranks(corpus, 2, out), Texts(2));
+    corpus.expect_whole(out);
   }
 }
 
@@ -250,7 +461,7 @@ TEST(Tokenize, KnowsAShardThatItMade) {
     return ShardRecord(files, corpus.scratch / "out", options);
   };
   const int64_t vocab = test_tokenizer()->vocab_size();
-  EXPECT_EQ(record({}).done(vocab)->documents, 1);
+  EXPECT_EQ(record({}).done(vocab)->report.documents, 1);
   EXPECT_FALSE(record({.append_eos = true}).done(vocab));
   EXPECT_EQ(error_of([&] { record({.append_eos = true}).check_replaceable(); }).fault(),
             Fault::usage);
@@ -345,7 +556,7 @@ TEST(Tokenize, KeepsItsNameThroughTwoKills) {
   at.report.documents = at.report.tokens = 1;
   const ShardRecord record = corpus.record("a.txt");
   record.write_progress(at);
-  EXPECT_EQ(record.begin(test_tokenizer()->vocab_size()).report.documents, 0);
+  EXPECT_EQ(record.begin(test_tokenizer()->vocab_size()).at.report.documents, 0);
   record.check_replaceable();
   EXPECT_TRUE(corpus.make("a.txt").made);
   EXPECT_EQ(corpus.documents(), Texts{"one"});

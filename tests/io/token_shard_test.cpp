@@ -145,21 +145,52 @@ TEST(TokenShard, AWriterGoesOnWhereAnotherWasStopped) {
     writer.add_document(std::vector<int32_t>{4});  // lost, as in a kill
   }
   EXPECT_EQ(scratch.names(), (std::vector<std::string>{"a.bin.partial", "a.len.partial"}));
-  EXPECT_TRUE(TokenShardWriter::holds(scratch / "a", 70000, state));
-  EXPECT_FALSE(TokenShardWriter::holds(scratch / "a", 70000, {3, 3}));
-  const std::string lengths = read_file(scratch / "a.len.partial");
-  write_file(scratch / "a.len.partial", raw<int32_t>({1, 0}));
-  EXPECT_FALSE(TokenShardWriter::holds(scratch / "a", 70000, state)) << "not the sum";
-  write_file(scratch / "a.len.partial", raw<int32_t>({3, -1}));
-  EXPECT_FALSE(TokenShardWriter::holds(scratch / "a", 70000, state));
-  write_file(scratch / "a.len.partial", lengths);
-  TokenShardWriter writer(scratch / "a", 70000, state);
-  writer.add_document(std::vector<int32_t>{5});
-  writer.commit();
+  const auto can_go_on = [&](const TokenShardState& from) {
+    return TokenShardWriter::go_on(scratch / "a", 70000, from) != nullptr;
+  };
+  EXPECT_TRUE(can_go_on(state));
+  EXPECT_FALSE(can_go_on({3, 3, state.hash}));
+  for (const char* name : {"a.len.partial", "a.bin.partial"}) {
+    const std::string good = read_file(scratch / name);
+    for (const size_t at : {size_t{0}, good.size() - 1}) {
+      std::string bad = good;
+      bad[at] ^= 1;
+      write_file(scratch / name, bad);
+      EXPECT_FALSE(can_go_on(state)) << name << " " << at;
+    }
+    write_file(scratch / name, good.substr(0, good.size() - 1));
+    EXPECT_FALSE(can_go_on(state)) << name;
+    write_file(scratch / name, good);
+  }
+  const auto writer = TokenShardWriter::go_on(scratch / "a", 70000, state);
+  writer->add_document(std::vector<int32_t>{5});
+  writer->commit();
   EXPECT_EQ(scratch.names(), (std::vector<std::string>{"a.bin", "a.idx"}));
   const auto shard = TokenShard::open(scratch / "a");
   EXPECT_EQ(tokens_of(*shard, 70000), (std::vector<int32_t>{3, 69999, 5}));
   EXPECT_EQ(shard->documents(), 3);
+}
+
+TEST(TokenShard, AWriterTakesAllOfAnother) {
+  const Scratch scratch;
+  TokenShardState part;
+  {
+    TokenShardWriter writer(scratch / "part", 100);
+    for (const auto& tokens : {std::vector<int32_t>{4, 5, 6}, {}, {7}}) writer.add_document(tokens);
+    part = writer.flush();
+    writer.commit();
+  }
+  TokenShardWriter writer(scratch / "a", 100);
+  writer.add_document(std::vector<int32_t>{3});
+  const TokenShardState taken = writer.add_shard(*TokenShard::open(scratch / "part"));
+  EXPECT_EQ(taken.hash, part.hash);
+  EXPECT_EQ(taken.tokens, 4);
+  writer.add_document(std::vector<int32_t>{8});
+  writer.flush();
+  writer.commit();
+  const auto shard = TokenShard::open(scratch / "a");
+  EXPECT_EQ(tokens_of(*shard, 100), (std::vector<int32_t>{3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(shard->documents(), 5);
 }
 
 // Of many short documents the index is far larger than the tokens.

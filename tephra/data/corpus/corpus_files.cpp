@@ -18,9 +18,8 @@ std::string name_below(const Path& path, const Path& folder) {
 }
 
 void check_source(const std::string& source, const std::string& input) {
-  const bool ok = !source.empty() && source != "." && source != ".." &&
-                  source.find_first_of("/\\:,") == std::string::npos;
-  require(ok, "{}: '{}' cannot be the name of a source; give one as NAME=PATH, without / : and ,",
+  require(is_source_name(source),
+          "{}: '{}' cannot be the name of a source; give one as NAME=PATH, without / : and ,",
           input, source);
 }
 
@@ -136,6 +135,11 @@ void add_input(const std::string& input, std::vector<CorpusFile>& files) {
 }
 
 }  // namespace
+
+bool is_source_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of("/\\:,") == std::string_view::npos;
+}
 
 Path documents_of(const Path& folder) {
   check_finished(folder);

@@ -20,6 +20,8 @@ struct CorpusFile {
   bool operator==(const CorpusFile&) const = default;
 };
 
+bool is_source_name(std::string_view name);  // a folder's, without : and ,
+
 // Each input is PATH or SOURCE=PATH: a .jsonl, .wet or .warc file (.gz, .zst), a .parquet
 // file, or a folder of such files. A folder
 // that a stage wrote (it holds documents/) gives the sources it was made of; of any other folder

@@ -5,12 +5,30 @@
 
 #include "tephra/base/error.h"
 #include "tephra/base/hash.h"
+#include "tephra/base/json.h"
 #include "tephra/base/text.h"
 
 namespace tephra {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Sources that a stage only compared with; none where the report cannot say.
+std::vector<std::string> references_of(const Path& report) {
+  std::vector<std::string> names;
+  if (!fs::exists(report)) return names;
+  try {
+    const Json json = Json::parse(read_file(report), report.string());
+    const Fields fields(json, report.string());
+    if (!fields.has(kReferencesKey)) return names;
+    for (const Json& name : fields.array(kReferencesKey)) {
+      if (name.is_string() && is_source_name(name.string())) names.push_back(name.string());
+    }
+  } catch (const Error&) {
+    names.clear();
+  }
+  return names;
+}
 
 }  // namespace
 
@@ -60,9 +78,16 @@ std::string mark_of_files(std::span<const CorpusFile> files) {
   return format("{} files, {}", files.size(), hash_text(xxh3(text)));
 }
 
+// Until the work folders are gone nobody reads the documents (documents_of): so they go last.
 void finish_stage(const Path& out) {
-  fs::remove_all(out / kWorkFolder);
-  fs::remove_all(out / kRanksFolder);  // of ranks that failed, when one process went on
+  for (const std::string& source : references_of(out / kReportFile)) {
+    for (const Path& folder :
+         {Path(kDocumentsFolder), kHandedFolder / Path(kDocumentsFolder), Path(kRemovedFolder)}) {
+      fs::remove_all(out / folder / source);
+    }
+  }
+  // The first of them is of ranks that failed, when one process went on.
+  for (const char* name : {kRanksFolder, ".dedup", ".mix", kWorkFolder}) fs::remove_all(out / name);
   // Of files that a kill left unnamed (AtomicFile).
   for (const auto& entry : fs::directory_iterator(out)) {
     const std::string name = entry.path().filename().string();
@@ -75,12 +100,9 @@ void prepare_output(const Path& out, bool overwrite) {
   const bool finished = fs::exists(out / kReportFile);
   const bool ours = finished || fs::exists(out / kWorkFolder) || fs::exists(out / ".dedup") ||
                     fs::exists(out / ".mix") || fs::exists(out / "config.toml");
-  if (finished || overwrite) {  // a kill at the very end may have left them
-    for (const char* name : {kWorkFolder, kRanksFolder, ".dedup", ".mix"})
-      fs::remove_all(out / name);
-  }
+  if (finished || overwrite) finish_stage(out);  // a kill at the very end kept it from that
   constexpr const char* kFolders[] = {kDocumentsFolder, kHandedFolder, "values", "dropped",
-                                      "removed"};
+                                      kRemovedFolder};
   if (overwrite) {
     // Only what stages write, in case the folder holds other things.
     for (const char* name : kFolders) {

@@ -25,7 +25,12 @@ void prepare_output(const Path& out, bool overwrite);
 // others, whose outputs cannot be joined with these.
 void hold_settings(const StageSettings& settings, std::span<const CorpusFile> files);
 
-// Takes away what only an unfinished run needs.
+// Once the report is there: takes away what only an unfinished run needs, and documents of the
+// sources that the report names as references. After a kill the same command, or any that writes
+// there, does it again.
 void finish_stage(const Path& out);
+
+inline constexpr const char* kReferencesKey = "references";  // of a report
+inline constexpr const char* kRemovedFolder = "removed";
 
 }  // namespace tephra

@@ -44,9 +44,9 @@ void lock_output(const Path& out, const Shard& shard) {
   hold(file, O_RDWR | O_CREAT, LOCK_EX, out);
 }
 
-void lock_shard(const Path& prefix) {
+void lock_shard(const Path& prefix, bool shared) {
   const Path file = prefix.parent_path() / format(".{}.lock", prefix.filename().string());
-  hold(file, O_RDWR | O_CREAT, LOCK_EX, prefix);
+  hold(file, O_RDWR | O_CREAT, shared ? LOCK_SH : LOCK_EX, prefix);
 }
 
 }  // namespace tephra

@@ -12,7 +12,7 @@ namespace tephra {
 // none.
 void lock_output(const Path& out, const Shard& shard);
 // The same for a token shard, by .NAME.lock beside it, which stays: one that is renamed or removed
-// could be held twice.
-void lock_shard(const Path& prefix);
+// could be held twice. Processes that make a shard together share it.
+void lock_shard(const Path& prefix, bool shared = false);
 
 }  // namespace tephra

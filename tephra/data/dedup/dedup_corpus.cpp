@@ -354,6 +354,10 @@ Json dedup_report(const DedupOptions& o, const Tally& tally) {
   report["rows"] = o.preset.rows;
   report["verified"] = o.verify;
   report["similarity"] = o.similarity.value_or(o.preset.similarity);
+  if (!o.references.empty()) {
+    report[kReferencesKey] = Json::Array{};
+    for (const std::string& name : o.references) report[kReferencesKey].push_back(name);
+  }
   const Json json = tally.to_json();
   for (const auto& [key, value] : json.object()) report[key] = value;
   return report;
@@ -442,7 +446,7 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
   check_losses(resolved, signatures, sources, options, signed_run.tally);
 
   stage.what = "write";
-  stage.streams = {documents_stream(stage), {"removed"}};
+  stage.streams = {documents_stream(stage), {kRemovedFolder}};
   stage.settings = dedup_settings(options, stage);
   const DedupWriter writer({members, ids ? &*ids : nullptr, resolved.removals, options.text_field,
                             skip_file, signed_run.tally[counted::kBad] > 0, known});
@@ -465,12 +469,6 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
                  left_out(signatures, resolved, known, skip_file));
   }
   write_file(stage.out / kReportFile, dedup_report(options, tally).dump(2) + "\n");
-  std::filesystem::remove_all(stage.out / kDedupFolder);
-  for (const std::string& name : options.references) {
-    for (const StageStream& stream : stage.streams) {
-      std::filesystem::remove_all(stage.out / stream.folder / name);
-    }
-  }
   finish_stage(stage.out);
   return written;
 }

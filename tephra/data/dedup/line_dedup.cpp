@@ -214,9 +214,7 @@ StageRun dedup_lines(std::span<const CorpusFile> files, const LineDedupOptions& 
     });
     if (changed) FirstPass::changed(piece.file, "a line is another one than at first");
   };
-  StageRun run = run_later(files, reported_job(stage, work), first);
-  if (run.complete) std::filesystem::remove_all(stage.out / kLinesFolder);
-  return run;
+  return run_later(files, reported_job(stage, work), first);
 }
 
 }  // namespace tephra

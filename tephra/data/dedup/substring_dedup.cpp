@@ -206,9 +206,7 @@ StageRun dedup_substrings(std::span<const CorpusFile> files, const SubstringDedu
     first.check(piece);
     writer.work(piece, result);
   });
-  StageRun run = run_later(files, job, first);
-  if (run.complete) std::filesystem::remove_all(stage.out / kSubstringFolder);
-  return run;
+  return run_later(files, job, first);
 }
 
 }  // namespace tephra

@@ -137,9 +137,7 @@ StageRun mix_corpus(std::span<const CorpusFile> files, const MixOptions& options
     result.tally.count("source." + piece.file.source + ".kept", kept);
     result.tally.count("source." + piece.file.source + ".kept_bytes", kept_bytes);
   };
-  StageRun run = run_later(files, reported_job(stage, work), FirstPass(files, counted_run));
-  if (run.complete) std::filesystem::remove_all(stage.out / kCountFolder);
-  return run;
+  return run_later(files, reported_job(stage, work), FirstPass(files, counted_run));
 }
 
 const std::map<std::string, double>& zyda2_weights() {

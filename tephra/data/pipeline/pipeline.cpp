@@ -136,7 +136,7 @@ class StageFolder {
         path_(Path(config.out) / name),
         want_(stage_config(config, at + 1, inputs)) {
     settings_.out = path_;
-    settings_.on_error = config.on_error == "skip" ? OnError::skip : OnError::stop;
+    settings_.on_error = on_error_setting(config.on_error);
     settings_.level = static_cast<int>(config.level);
     settings_.samples = config.samples;
     settings_.memory_bytes = size_setting(config.memory, "memory");
@@ -175,15 +175,7 @@ class StageFolder {
   void finish() const {
     constexpr const char* kLeft[] = {".dedup", ".mix", kWorkFolder};
     const auto is_left = [&](const char* name) { return fs::exists(path_ / name); };
-    if (!done() || std::none_of(std::begin(kLeft), std::end(kLeft), is_left)) return;
-    for (const std::string& source : stage_.dedup.references()) {
-      for (const Path& folder :
-           {Path(kDocumentsFolder), kHandedFolder / Path(kDocumentsFolder), Path("removed")}) {
-        fs::remove_all(path_ / folder / source);
-      }
-    }
-    for (const char* name : kLeft) fs::remove_all(path_ / name);
-    finish_stage(path_);
+    if (done() && std::any_of(std::begin(kLeft), std::end(kLeft), is_left)) finish_stage(path_);
   }
 
   void check_settings(bool overwrite) const {
@@ -244,13 +236,13 @@ class PipelineRun {
       }
       at = end;
     }
-    // The first rank takes the ranks' files away: not before all have read its last word.
-    if (ranks_) ranks_->gather("the end of the pipeline");
   }
 
- private:
   bool is_first() const { return shard_.index == 0; }
+  const Shard& shard() const { return shard_; }
+  const std::shared_ptr<Ranks>& ranks() const { return ranks_; }
 
+ private:
   std::string title(size_t at) const {
     const std::string name = folders_[at].path().filename().string(),
                       &kind = folders_[at].stage().kind;
@@ -418,7 +410,11 @@ class TokenStep {
     options_.text_field = config.text_field;
     options_.append_eos = config.tokens->append_eos;
     options_.prepend_bos = config.tokens->prepend_bos;
-    options_.skip_bad = config.on_error == "skip";
+    options_.on_error = on_error_setting(config.on_error);
+    // Stages that took a document may have added to its line.
+    options_.max_document_bytes =
+        std::max(options_.max_document_bytes,
+                 2 * static_cast<size_t>(size_setting(config.max_document, "max_document")));
     options_.made_by = format("{} stages={}", mark_of_tokenizer(config.tokens->tokenizer),
                               hash_text(xxh3(stage_config(config, config.stages.size(), ""))));
     try {
@@ -433,12 +429,15 @@ class TokenStep {
     if (!overwrite) ShardRecord::check_settings(prefix_, options_);
   }
 
-  TokenizeReport run(std::span<const std::string> inputs) const {
+  TokenizeReport run(std::span<const std::string> inputs, const PipelineRun& stages) const {
     std::vector<Path> files;
     for (const CorpusFile& file : corpus_files(inputs)) files.push_back(file.path);
-    log_info("tokens");
-    const NamedShard shard = make_shard(files, tokenizer_, prefix_, options_, overwrite_);
-    if (!shard.made) log_info("tokens: done before");
+    TokenizeOptions options = options_;
+    options.shard = stages.shard();
+    options.ranks = stages.ranks();
+    if (stages.is_first()) log_info("tokens");
+    const NamedShard shard = make_shard(files, tokenizer_, prefix_, options, overwrite_);
+    if (!shard.made && stages.is_first()) log_info("tokens: done before");
     return shard.report;
   }
 
@@ -458,20 +457,24 @@ PipelineResult run_pipeline(const PipelineConfig& config, bool overwrite) {
   lock_output(config.out, parse_shard("auto"));
   std::optional<TokenStep> tokens;
   if (config.tokens) tokens.emplace(config, overwrite);
-  PipelineRun(config, names, overwrite).run();
   PipelineResult result;
-  result.first = parse_shard("auto").index == 0;
+  {
+    PipelineRun stages(config, names, overwrite);
+    stages.run();
+    if (tokens) {
+      const Path last = names.empty() ? Path() : Path(config.out) / names.back();
+      result.tokens = tokens->run(
+          names.empty() ? config.inputs : std::vector<std::string>{last.string()}, stages);
+    }
+    // The first rank takes the ranks' files away: not before all have read its last word.
+    if (stages.ranks()) stages.ranks()->gather("the end of the pipeline");
+    result.first = stages.is_first();
+  }
   if (!result.first) return result;
   finish_stage(config.out);  // also what ranks that failed left, when one goes on alone
   for (const std::string& name : names) {
     result.stages.emplace_back(name, stage_counts(Path(config.out) / name));
   }
-  if (!tokens) return result;
-  const TokenizeReport report = tokens->run(
-      names.empty() ? config.inputs
-                    : std::vector<std::string>{(Path(config.out) / names.back()).string()});
-  result.documents = report.documents;
-  result.tokens = report.tokens;
   return result;
 }
 

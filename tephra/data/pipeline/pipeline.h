@@ -11,6 +11,7 @@
 #include "tephra/base/json.h"
 #include "tephra/data/corpus/stage.h"
 #include "tephra/data/pipeline/stage_options.h"
+#include "tephra/data/tokenize_report.h"
 
 namespace tephra {
 
@@ -63,7 +64,7 @@ std::string pipeline_reference();
 struct PipelineResult {
   bool first = true;                                 // else a rank to which the rest says nothing
   std::vector<std::pair<std::string, Json>> stages;  // folder name and counts
-  int64_t documents = 0, tokens = 0;                 // of the token shard
+  TokenizeReport tokens;                             // of the token shard
 };
 
 // Stages that look at each document on its own, and the signatures of a deduplication after them,

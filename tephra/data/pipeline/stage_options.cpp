@@ -78,6 +78,10 @@ bool is_one_of(const std::string& flag, std::initializer_list<const char*> flags
 
 }  // namespace
 
+OnError on_error_setting(const std::string& text) {
+  return text == "skip" ? OnError::skip : OnError::stop;
+}
+
 int64_t size_setting(const std::string& text, const char* flag) {
   const std::optional<int64_t> bytes = parse_bytes(text);
   require(bytes && *bytes > 0, "{}: expected a size such as 4GiB, got '{}'", flag, text);

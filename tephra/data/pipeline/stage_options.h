@@ -188,6 +188,9 @@ struct MixSettings {
   MixOptions options(const CorpusContext& context) const;
 };
 
+// "stop" or "skip".
+OnError on_error_setting(const std::string& text);
+
 // "4GiB"; Fault::usage names the flag.
 int64_t size_setting(const std::string& text, const char* flag);
 
