@@ -14,6 +14,7 @@
 #include "tephra/data/corpus/json_text.h"
 #include "tephra/data/corpus/output_folder.h"
 #include "tephra/data/dedup/cluster_members.h"
+#include "tephra/data/dedup/clusters.h"
 #include "tephra/data/dedup/index_matches.h"
 #include "tephra/data/dedup/signature_files.h"
 #include "tephra/data/json_line.h"
@@ -371,6 +372,15 @@ void check_sum(const Tally& tally, const DedupOptions& options) {
                tally[counted::kDocuments], found);
 }
 
+UnionFind clusters(const SignatureFiles& signatures, int64_t memory_bytes,
+                   const std::vector<bool>& gone, const StageSettings& stage) {
+  const Path folder = stage.out / kDedupFolder / "exchange";
+  if (!stage.ranks) return find_clusters(signatures, folder, memory_bytes, gone);
+  const RankLists lists(folder, stage.shard, *stage.ranks);
+  const BandExchange exchange(signatures, lists, memory_bytes);
+  return find_clusters(exchange, lists, signatures.documents(), gone);
+}
+
 // Which documents are not in the output.
 std::vector<bool> left_out(const SignatureFiles& signatures, const Resolved& resolved,
                            const Known& known, const std::vector<bool>& skip_file) {
@@ -421,7 +431,7 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
   known.find(signatures, {rules.verify, rules.similarity, options.memory_bytes}, skip_file);
   std::vector<ClusterMember> members;
   {
-    UnionFind sets = signatures.clusters(options.memory_bytes, known.gone);
+    UnionFind sets = clusters(signatures, options.memory_bytes, known.gone, stage);
     members = find_members(signatures, sets, sources.of_file);
   }
   const FirstPass first(files, signed_run);
