@@ -131,8 +131,8 @@ void SignatureFiles::each_document(FunctionRef<void(uint32_t document, const uin
                                    const Shard& shard) const {
   const auto bands = static_cast<size_t>(bands_);
   std::vector<uint64_t> keys;
-  const auto begin_file = static_cast<size_t>(shard.index);
-  for (size_t file = begin_file; file < files_.size(); file += static_cast<size_t>(shard.count)) {
+  const auto first_file = static_cast<size_t>(shard.index);
+  for (size_t file = first_file; file < files_.size(); file += static_cast<size_t>(shard.count)) {
     const FileReader reader(file_path(folder_, kBands, files_[file]));
     const size_t documents = first_[file + 1] - first_[file];
     const size_t step = std::max<size_t>(1, kSignatureBytes / (8 * bands));
@@ -159,8 +159,10 @@ std::vector<BandRecord> SignatureFiles::band(int64_t at, uint64_t part, uint64_t
   return records;
 }
 
-void SignatureFiles::each_sketch(FunctionRef<void(std::string_view bytes)> use) const {
-  for (size_t file = 0; file < files_.size(); ++file) {
+void SignatureFiles::each_sketch(FunctionRef<void(uint32_t document, std::string_view bytes)> use,
+                                 const Shard& shard) const {
+  const auto first_file = static_cast<size_t>(shard.index);
+  for (size_t file = first_file; file < files_.size(); file += static_cast<size_t>(shard.count)) {
     const Path path = file_path(folder_, kSketches, files_[file]);
     const auto mapped = MappedFile::open(path);
     const std::span<const std::byte> bytes = mapped->bytes();
@@ -168,7 +170,7 @@ void SignatureFiles::each_sketch(FunctionRef<void(std::string_view bytes)> use) 
     for (size_t i = first_[file]; i < first_[file + 1]; ++i) {
       const std::string_view before = rest;
       take_sketch(rest, path.string());
-      use(before.substr(0, before.size() - rest.size()));
+      use(static_cast<uint32_t>(i), before.substr(0, before.size() - rest.size()));
     }
   }
 }

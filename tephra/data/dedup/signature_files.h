@@ -55,8 +55,9 @@ class SignatureFiles {
   void each_document(FunctionRef<void(uint32_t document, const uint64_t* keys)> use,
                      const Shard& shard = {}) const;
 
-  // Calls `use` with the sketch of each document, as append_sketch wrote it.
-  void each_sketch(FunctionRef<void(std::string_view bytes)> use) const;
+  // The same with the sketch of each, as append_sketch wrote it.
+  void each_sketch(FunctionRef<void(uint32_t document, std::string_view bytes)> use,
+                   const Shard& shard = {}) const;
 
  private:
   std::span<const CorpusFile> files_;
