@@ -48,18 +48,41 @@ def rank_processes(out):
     return found
 
 
-def kill_one(command, out):
-    """Kills the third rank; how mpirun ends and what all of them said, which is not the same everywhere."""
+def check_shares(said):
+    """Each rank has joined about its part of the records, and all of them together all."""
+    shares = re.findall(r"rank (\d) of (\d) joins (\d+) of (\d+) band records", said)
+    assert sorted(int(rank) for rank, *_ in shares) == list(range(RANKS)), said
+    total = int(shares[0][3])
+    assert total > 0 and sum(int(own) for _, _, own, _ in shares) == total, said
+    assert all(abs(int(own) * RANKS / total - 1) < 0.25 for _, _, own, _ in shares), said
+
+
+def in_exchange(out):
+    """Whether ranks have begun to exchange records, and the third one has not joined its own."""
+    folder = pathlib.Path(out) / ".dedup/exchange"
+    return any(folder.glob("*/*.bands")) and not any(folder.glob("*/forest-2.list"))
+
+
+def kill_one(command, out, when=lambda out: True):
+    """Kills the third rank when it is time; how mpirun ends, what all of them said, which is not the same everywhere,
+    after how many seconds, and whether it still was time."""
     with subprocess.Popen(command, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT) as started:
         victim = None
         while victim is None and started.poll() is None:
             victim = rank_processes(out).get(2)
+        while started.poll() is None and not when(out):
+            pass
         assert victim is not None, "it ended before it could be killed: " + started.stdout.read()
-        os.kill(victim, signal.SIGKILL)
+        try:
+            os.kill(victim, signal.SIGSTOP)  # while it is looked at
+            in_time = when(out)
+            os.kill(victim, signal.SIGKILL)
+        except ProcessLookupError:
+            in_time = False
         before = time.monotonic()
         said, _ = started.communicate(timeout=120)
-        return started.returncode, said, time.monotonic() - before
+        return started.returncode, said, time.monotonic() - before, in_time
 
 
 def main():
@@ -87,15 +110,23 @@ def main():
         for command in (dedup, pipeline):
             one = run(command(f"{command.__name__}-one"))
             four = run(mpirun + command(f"{command.__name__}-four"))
+            check_shares(four.stderr)
             assert told(one).replace("-one", "-four") == told(four), "the first rank tells of all: " + four.stdout
             want = bytes_below(scratch / f"{command.__name__}-one")
             assert bytes_below(scratch / f"{command.__name__}-four") == want, command.__name__
 
-        code, said, seconds = kill_one(mpirun + dedup("killed"), scratch / "killed")
-        assert code != 0 and not (scratch / "killed/report.json").exists(), f"{code}: {said}"
-        assert seconds < 60 and not rank_processes(scratch / "killed"), f"{seconds} s: {said}"
-        run(mpirun + dedup("killed"))
-        assert bytes_below(scratch / "killed") == bytes_below(scratch / "dedup-one")
+        for name, when in (("killed", lambda out: True), ("exchange", in_exchange)):
+            for attempt in range(5):  # the exchange is short: it may be over when the rank stops
+                out = f"{name}-{attempt}"
+                code, said, seconds, in_time = kill_one(mpirun + dedup(out), scratch / out, when)
+                if in_time:
+                    break
+            assert in_time, "no rank could be killed during the exchange"
+            assert code != 0 and not (scratch / out / "report.json").exists(), f"{code}: {said}"
+            assert seconds < 60 and not rank_processes(scratch / out), f"{seconds} s: {said}"
+            assert name == "killed" or any((scratch / out / ".dedup/exchange").glob("*/*.bands")), said
+            check_shares(run(mpirun + dedup(out)).stderr)
+            assert bytes_below(scratch / out) == bytes_below(scratch / "dedup-one"), out
         print(f"{RANKS} ranks as one; when one was killed the others ended after {seconds:.1f} s")
 
 
