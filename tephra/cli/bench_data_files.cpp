@@ -16,6 +16,7 @@
 #include "tephra/base/text.h"
 #include "tephra/cli/bench_data_rows.h"
 #include "tephra/data/corpus/line_windows.h"
+#include "tephra/data/dedup/clusters.h"
 #include "tephra/data/dedup/signature_files.h"
 #include "tephra/data/formats/document_reader.h"
 #include "tephra/data/formats/parquet_column.h"
@@ -253,7 +254,7 @@ void bench_clusters(DataBenchRows& rows, const Path& folder) {
   const auto count = static_cast<double>(documents);
   const double record_count = count * kJoinBands * 1e-6;
   const auto cluster = [&](int64_t memory) {
-    return [&signatures, memory] { (void)signatures.clusters(memory); };
+    return [&, memory] { (void)find_clusters(signatures, folder / "exchange", memory); };
   };
   const auto one_band = static_cast<int64_t>(2 * sizeof(BandRecord) * documents);
   DataBenchRow memory{10, "clusters: memory where a band does not fit",

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <future>
 #include <random>
 
+#include "tephra/base/format.h"
 #include "tephra/base/json.h"
 #include "tephra/base/parallel.h"
 #include "tephra/base/text.h"
@@ -41,7 +43,8 @@ std::string edited(const std::string& text, size_t every) {
 struct IndexCorpus {
   Scratch scratch;
 
-  std::string add(const std::string& source, const std::vector<std::string>& texts) const {
+  std::string add(const std::string& source, const std::vector<std::string>& texts,
+                  const std::string& file = "a.jsonl") const {
     std::string lines;
     for (const std::string& text : texts) {
       Json document;
@@ -49,14 +52,16 @@ struct IndexCorpus {
       lines += document.dump() + "\n";
     }
     std::filesystem::create_directories(scratch / source);
-    write_file(scratch / source / "a.jsonl", lines);
+    write_file(scratch / source / file, lines);
     return (scratch / source).string();
   }
 
-  StageRun run(const std::string& source, const std::string& out,
-               const DedupOptions& options) const {
+  StageRun run(const std::string& source, const std::string& out, const DedupOptions& options,
+               const Shard& shard = {}) const {
     StageSettings stage;
     stage.out = scratch / out;
+    stage.shard = shard;
+    join_ranks(stage);
     return dedup_corpus(corpus_files(std::vector<std::string>{(scratch / source).string()}),
                         options, stage);
   }
@@ -147,6 +152,63 @@ TEST(DedupIndex, GivesTheSameBytesOnAnyThreadsAndMemory) {
     EXPECT_TRUE(bytes == first) << threads;
   }
   set_num_threads(before);
+}
+
+// Texts of which a key is shared by more than are looked at.
+std::vector<std::string> near_copies(uint32_t seed, size_t count) {
+  std::vector<std::string> texts;
+  const std::string text = made_text(seed, 400);
+  for (size_t i = 0; i < count; ++i) texts.push_back(edited(text, 100 + i));
+  return texts;
+}
+
+TEST(DedupIndex, GivesTheSameBytesToRanks) {
+  const IndexCorpus corpus;
+  std::vector<std::string> old = made_texts(1, 100), copies = near_copies(90001, 150);
+  old.insert(old.end(), copies.begin(), copies.begin() + 120);
+  corpus.add("old", old);
+  for (int file = 0; file < 5; ++file) {
+    std::vector<std::string> fresh = made_texts(static_cast<uint32_t>(50 + 40 * file), 50);
+    fresh.push_back(copies[static_cast<size_t>(121 + file)]);
+    fresh.push_back(edited(old[static_cast<size_t>(file)], 50));
+    corpus.add("new", fresh, std::string(1, static_cast<char>('a' + file)) + ".jsonl");
+  }
+  for (const IndexKind kind : {IndexKind::full, IndexKind::bloom}) {
+    const std::string name = kind == IndexKind::full ? "full" : "bloom";
+    DedupOptions options = corpus.options(nullptr, name.c_str());
+    options.index.kind = kind;
+    options.similarity = 1.0;  // all near copies stay
+    corpus.run("old", "old-" + name, options);
+    options = corpus.options(name.c_str(), nullptr);
+    const auto bytes_of_run = [&](const std::string& out, const StageRun& run) {
+      std::string bytes = run.tally.to_json().dump();
+      for (const char* part : {"documents", "removed"}) {
+        for (const char* file : {"a", "b", "c", "d", "e"}) {
+          bytes +=
+              read_file(corpus.scratch / out / part / "new" / (file + std::string(".jsonl.zst")));
+        }
+      }
+      return bytes;
+    };
+    const StageRun alone = corpus.run("new", name + "-1", options);
+    EXPECT_GT(alone.tally["known"], 60);
+    EXPECT_GT(alone.tally["removed"], 0);
+    EXPECT_EQ(alone.tally["unchecked"] > 0, kind == IndexKind::full);
+    const std::string want = bytes_of_run(name + "-1", alone);
+    for (const int64_t count : {2, 4}) {
+      const std::string out = format("{}-{}", name, count);
+      options.memory_bytes = count == 2 ? 1 : int64_t{4} << 30;
+      std::vector<std::future<StageRun>> running;
+      for (int64_t rank = 0; rank < count; ++rank) {
+        running.push_back(std::async(std::launch::async, [&, rank] {
+          return corpus.run("new", out, options, {rank, count, true});
+        }));
+      }
+      std::vector<StageRun> runs;
+      for (auto& each : running) runs.push_back(each.get());
+      EXPECT_EQ(bytes_of_run(out, runs[0]), want) << out;
+    }
+  }
 }
 
 TEST(DedupIndex, AddsTheSameDocumentsOnce) {

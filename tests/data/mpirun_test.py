@@ -65,18 +65,45 @@ def rank_processes(out):
     return found
 
 
-def kill_one(command, out):
-    """Kills the third rank; how the launcher ends and what all of them said, which is not the same everywhere."""
+def check_shares(said):
+    """Each rank has joined about its part of the records, and all of them together all."""
+    shares = re.findall(r"rank (\d) of (\d) joins (\d+) of (\d+) band records", said)
+    assert sorted(int(rank) for rank, *_ in shares) == list(range(RANKS)), said
+    total = int(shares[0][3])
+    assert total > 0 and sum(int(own) for _, _, own, _ in shares) == total, said
+    assert all(abs(int(own) * RANKS / total - 1) < 0.25 for _, _, own, _ in shares), said
+
+
+def at_once(_):
+    return True
+
+
+def in_exchange(out):
+    """Whether ranks have begun to exchange records, and the third one has not joined its own."""
+    folder = pathlib.Path(out) / ".dedup/exchange"
+    return any(folder.glob("*/*.bands")) and not any(folder.glob("*/forest-2.list"))
+
+
+def kill_one(command, out, when=at_once):
+    """Kills the third rank when it is time; how the launcher ends, what all of them said, which is not the same everywhere,
+    after how many seconds, and whether it still was time."""
     with subprocess.Popen(command, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT) as started:
         victim = None
         while victim is None and started.poll() is None:
             victim = rank_processes(out).get(2)
+        while started.poll() is None and not when(out):
+            pass
         assert victim is not None, "it ended before it could be killed: " + started.stdout.read()
-        os.kill(victim, signal.SIGKILL)
+        try:
+            os.kill(victim, signal.SIGSTOP)  # while it is looked at
+            in_time = when(out)
+            os.kill(victim, signal.SIGKILL)
+        except ProcessLookupError:
+            in_time = False
         before = time.monotonic()
         said, _ = started.communicate(timeout=120)
-        return started.returncode, said, time.monotonic() - before
+        return started.returncode, said, time.monotonic() - before, in_time
 
 
 class Work:
@@ -113,8 +140,21 @@ class Work:
             said = told(alone[name]).replace(str(self.scratch / f"{name}-one"), str(out))
             assert said == told(four), f"{launcher}: the first rank tells of all: {four.stdout}"
             assert bytes_below(out) == bytes_below(self.scratch / f"{name}-one"), f"{launcher}: {name}"
-        out = self.scratch / f"killed-{launcher}"
-        code, said, seconds = kill_one(start + self.dedup(out), out)
+            if command != self.tokenize:
+                check_shares(four.stderr)
+        for when in (at_once, in_exchange):
+            self.check_kill(launcher, start, when)
+
+    def check_kill(self, launcher, start, when):
+        """A rank is killed, and the same command goes on."""
+        for attempt in range(5):  # the exchange is short: it may be over when the rank stops
+            out = self.scratch / f"killed-{launcher}-{when.__name__}-{attempt}"
+            code, said, seconds, in_time = kill_one(start + self.dedup(out), out, when)
+            if in_time:
+                break
+        else:
+            print(f"{launcher}: no rank could be killed in time: {when.__name__}")
+            return
         assert code != 0 and not (out / "report.json").exists(), f"{launcher}: {code}: {said}"
         assert seconds < 90 and not rank_processes(out), f"{launcher}: {seconds} s: {said}"
         run(start + self.dedup(out))

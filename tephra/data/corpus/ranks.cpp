@@ -104,7 +104,7 @@ Ranks::Ranks(const Path& folder, const Shard& shard, std::string plan, const Ran
   }
   beating_ = std::thread([this] { keep_beating(); });
   try {
-    meet();
+    find_each_other();
   } catch (...) {
     stop_beating();
     change([](Mark& mark) { mark.state = "failed"; });
@@ -125,7 +125,7 @@ Ranks::~Ranks() {
 
 // A file may be of an earlier run. So the first rank lists the processes that it sees, until each
 // has found itself in the list and says so by the first one's token, which no earlier run knew.
-void Ranks::meet() {
+void Ranks::find_each_other() {
   if (first()) {
     for (int64_t rank = 1; rank < shard_.count; ++rank) {
       wait_for(rank, "it to begin", [&] {

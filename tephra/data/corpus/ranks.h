@@ -49,6 +49,8 @@ class Ranks {
 
   bool first() const { return shard_.index == 0; }
   const std::string& plan() const { return own_.plan; }
+  // The same on all ranks, and of no other run.
+  const std::string& run() const { return first() ? own_.token : own_.seen; }
 
   // Until it is so, which is the work of this rank. Fault::peer when that rank failed or is gone.
   void wait_for(int64_t rank, std::string_view what, FunctionRef<bool()> is_so);
@@ -56,6 +58,11 @@ class Ranks {
   void gather(std::string_view what);
   // The others wait until the first one has come here; it only says that it has.
   void follow(std::string_view what);
+  // Each waits until all have come here.
+  void meet(std::string_view what) {
+    gather(what);
+    follow(what);
+  }
 
  private:
   struct Mark {                       // what a file says of its rank
@@ -74,7 +81,7 @@ class Ranks {
   Mark mark_of(int64_t rank) const { return parse(read(rank)); }
   void write_locked(bool create);
   void change(FunctionRef<void(Mark&)> edit);
-  void meet();
+  void find_each_other();
   void list_others();
   void keep_beating();
   void stop_beating();

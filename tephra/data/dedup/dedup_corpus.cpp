@@ -14,6 +14,7 @@
 #include "tephra/data/corpus/json_text.h"
 #include "tephra/data/corpus/output_folder.h"
 #include "tephra/data/dedup/cluster_members.h"
+#include "tephra/data/dedup/clusters.h"
 #include "tephra/data/dedup/index_matches.h"
 #include "tephra/data/dedup/signature_files.h"
 #include "tephra/data/json_line.h"
@@ -155,6 +156,16 @@ IndexManifest index_manifest(const DedupOptions& options, const Path& work) {
   return IndexManifest::read(snapshot);
 }
 
+// Of ranks: what they tell each other, and the records of this one's range of keys.
+struct RankBands {
+  RankLists lists;
+  BandExchange exchange;
+
+  RankBands(const SignatureFiles& signatures, const Path& folder, const StageSettings& stage,
+            int64_t memory_bytes)
+      : lists(folder, stage.shard, *stage.ranks), exchange(signatures, lists, memory_bytes) {}
+};
+
 // Documents that an index has already.
 struct Known {
   std::optional<DedupIndex> index;
@@ -170,9 +181,11 @@ struct Known {
 
   // Sources that are only compared with stay as they are.
   void find(const SignatureFiles& signatures, const MatchRules& rules,
-            const std::vector<bool>& skip_file) {
+            const std::vector<bool>& skip_file, const RankBands* of_ranks) {
     if (!index) return;
-    found = find_index_matches(*index, signatures, rules);
+    found = of_ranks
+                ? find_index_matches(*index, signatures, rules, of_ranks->exchange, of_ranks->lists)
+                : find_index_matches(*index, signatures, rules);
     std::erase_if(found.matches, [&](const IndexMatch& match) {
       return skip_file[signatures.file_of(match.document)];
     });
@@ -422,10 +435,17 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
   const SignatureFiles signatures(files, signing.settings.out, options.preset.bands);
   std::vector<bool> skip_file;
   for (const uint32_t source : sources.of_file) skip_file.push_back(rules.untouched[source]);
-  known.find(signatures, {rules.verify, rules.similarity, options.memory_bytes}, skip_file);
   std::vector<ClusterMember> members;
   {
-    UnionFind sets = signatures.clusters(options.memory_bytes, known.gone);
+    const Path folder = stage.out / kDedupFolder / "exchange";
+    std::optional<RankBands> of_ranks;
+    if (stage.ranks) of_ranks.emplace(signatures, folder, stage, options.memory_bytes);
+    known.find(signatures, {rules.verify, rules.similarity, options.memory_bytes}, skip_file,
+               of_ranks ? &*of_ranks : nullptr);
+    UnionFind sets = of_ranks ? find_clusters(of_ranks->exchange, of_ranks->lists,
+                                              signatures.documents(), known.gone)
+                              : find_clusters(signatures, folder, options.memory_bytes, known.gone);
+    of_ranks.reset();
     members = find_members(signatures, sets, sources.of_file);
   }
   const FirstPass first(files, signed_run);

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "tephra/data/corpus/rank_lists.h"
+#include "tephra/data/dedup/band_exchange.h"
 #include "tephra/data/dedup/dedup_index.h"
 #include "tephra/data/dedup/signature_files.h"
 
@@ -32,5 +34,10 @@ struct MatchRules {
 // index, the match names nothing and its similarity is 1.
 IndexMatches find_index_matches(const DedupIndex& index, const SignatureFiles& signatures,
                                 const MatchRules& rules);
+// The same with all ranks: each looks up its range of the keys and compares the documents of its
+// files.
+IndexMatches find_index_matches(const DedupIndex& index, const SignatureFiles& signatures,
+                                const MatchRules& rules, const BandExchange& exchange,
+                                const RankLists& lists);
 
 }  // namespace tephra

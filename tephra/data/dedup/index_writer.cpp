@@ -110,9 +110,8 @@ uint64_t write_filters(const Path& path, const Chosen& chosen, BloomShape shape)
 uint64_t write_documents(const Path& path, const Chosen& chosen) {
   HashedFile file(path);
   std::vector<uint64_t> begins;
-  uint32_t document = 0;
-  chosen.signatures.each_sketch([&](std::string_view bytes) {
-    if (chosen.left_out[document++]) return;
+  chosen.signatures.each_sketch([&](uint32_t document, std::string_view bytes) {
+    if (chosen.left_out[document]) return;
     begins.push_back(file.size());
     file.write(std::as_bytes(std::span(bytes)));
   });

@@ -5,10 +5,7 @@
 #include <cstring>
 
 #include "tephra/base/error.h"
-#include "tephra/base/parallel.h"
-#include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
-#include "tephra/data/dedup/band_partitions.h"
 #include "tephra/data/dedup/document_sketch.h"
 #include "tephra/data/json_line.h"
 
@@ -20,8 +17,6 @@ constexpr const char* kBands = "bands";
 constexpr const char* kSketches = "sketches";
 constexpr const char* kSignatureEnding = ".bin";
 constexpr size_t kSignatureBytes = size_t{1} << 20;
-constexpr int64_t kJoinBytes = 2 * sizeof(BandRecord);  // of a record that is joined: two buffers
-constexpr int64_t kMostReadings = 3;  // more cost more than writing what is read once
 
 Path file_path(const Path& folder, const char* kind, const CorpusFile& file) {
   return folder / kind / (file.title() + kSignatureEnding);
@@ -132,11 +127,12 @@ std::vector<DocumentRecord> SignatureFiles::records(size_t file) const {
   return records;
 }
 
-void SignatureFiles::each_document(
-    FunctionRef<void(uint32_t document, const uint64_t* keys)> use) const {
+void SignatureFiles::each_document(FunctionRef<void(uint32_t document, const uint64_t* keys)> use,
+                                   const Shard& shard) const {
   const auto bands = static_cast<size_t>(bands_);
   std::vector<uint64_t> keys;
-  for (size_t file = 0; file < files_.size(); ++file) {
+  const auto first_file = static_cast<size_t>(shard.index);
+  for (size_t file = first_file; file < files_.size(); file += static_cast<size_t>(shard.count)) {
     const FileReader reader(file_path(folder_, kBands, files_[file]));
     const size_t documents = first_[file + 1] - first_[file];
     const size_t step = std::max<size_t>(1, kSignatureBytes / (8 * bands));
@@ -163,55 +159,10 @@ std::vector<BandRecord> SignatureFiles::band(int64_t at, uint64_t part, uint64_t
   return records;
 }
 
-// Some bands at a time, each time reading all files.
-void SignatureFiles::join_bands(int64_t at_once, const std::vector<bool>& gone,
-                                UnionFind& sets) const {
-  Progress progress("clusters", bands_, "bands");
-  BandJoin join;
-  for (int64_t band = 0; band < bands_; band += at_once) {
-    std::vector<std::vector<BandRecord>> records(
-        static_cast<size_t>(std::min(at_once, bands_ - band)));
-    for (auto& list : records) list.reserve(documents());
-    each_document([&](uint32_t document, const uint64_t* keys) {
-      if (!gone.empty() && gone[document]) return;
-      for (size_t b = 0; b < records.size(); ++b) {
-        records[b].push_back({keys[static_cast<size_t>(band) + b], document});
-      }
-    });
-    for (std::vector<BandRecord>& list : records) {
-      join.join(list, sets);
-      release(list);
-      progress.add(1);
-      stop_if_interrupted();
-    }
-  }
-}
-
-// Through files that fit into memory one by one.
-void SignatureFiles::join_partitions(int64_t memory_bytes, const std::vector<bool>& gone,
-                                     UnionFind& sets) const {
-  const auto total = static_cast<int64_t>(documents());
-  const auto bands = static_cast<size_t>(bands_);
-  const auto ranges = static_cast<size_t>(total * kJoinBytes / memory_bytes + 1);
-  BandPartitions parts(folder_ / "partitions", bands, ranges, memory_bytes / 4);
-  each_document([&](uint32_t document, const uint64_t* keys) {
-    if (!gone.empty() && gone[document]) return;
-    for (size_t b = 0; b < bands; ++b) parts.add(b, {keys[b], document});
-  });
-  parts.flush();
-  Progress progress("clusters", static_cast<int64_t>(parts.size()), "parts");
-  BandJoin join;
-  std::vector<BandRecord> records;
-  for (size_t part = 0; part < parts.size(); ++part) {
-    parts.read(part, records);
-    join.join(records, sets);
-    progress.add(1);
-    stop_if_interrupted();
-  }
-}
-
-void SignatureFiles::each_sketch(FunctionRef<void(std::string_view bytes)> use) const {
-  for (size_t file = 0; file < files_.size(); ++file) {
+void SignatureFiles::each_sketch(FunctionRef<void(uint32_t document, std::string_view bytes)> use,
+                                 const Shard& shard) const {
+  const auto first_file = static_cast<size_t>(shard.index);
+  for (size_t file = first_file; file < files_.size(); file += static_cast<size_t>(shard.count)) {
     const Path path = file_path(folder_, kSketches, files_[file]);
     const auto mapped = MappedFile::open(path);
     const std::span<const std::byte> bytes = mapped->bytes();
@@ -219,23 +170,9 @@ void SignatureFiles::each_sketch(FunctionRef<void(std::string_view bytes)> use) 
     for (size_t i = first_[file]; i < first_[file + 1]; ++i) {
       const std::string_view before = rest;
       take_sketch(rest, path.string());
-      use(before.substr(0, before.size() - rest.size()));
+      use(static_cast<uint32_t>(i), before.substr(0, before.size() - rest.size()));
     }
   }
-}
-
-UnionFind SignatureFiles::clusters(int64_t memory_bytes, const std::vector<bool>& gone) const {
-  UnionFind sets(documents());
-  const auto total = std::max<int64_t>(1, static_cast<int64_t>(documents()));
-  const int64_t room = std::max(memory_bytes, int64_t{1} << 10);
-  // Beside the bands that are kept, the join needs a second buffer of one.
-  const int64_t at_once = std::min(bands_, 2 * (room / (total * kJoinBytes)) - 1);
-  if (at_once > 0 && ceil_div(bands_, at_once) <= kMostReadings) {
-    join_bands(at_once, gone, sets);
-  } else {
-    join_partitions(room, gone, sets);
-  }
-  return sets;
 }
 
 }  // namespace tephra

@@ -13,6 +13,9 @@
 
 namespace tephra {
 
+// Of a record while it is joined: two buffers.
+inline constexpr int64_t kJoinBytes = 2 * sizeof(BandRecord);
+
 struct DocumentRecord {
   uint32_t row = 0;  // in its file, from 1
   uint32_t bytes = 0;
@@ -38,29 +41,25 @@ class SignatureFiles {
  public:
   SignatureFiles(std::span<const CorpusFile> files, const Path& folder, int64_t bands);
 
+  size_t bands() const { return static_cast<size_t>(bands_); }
   size_t documents() const { return first_.back(); }
   // Of the documents of a file: [first(file), first(file + 1)).
   uint32_t first(size_t file) const { return static_cast<uint32_t>(first_[file]); }
   size_t file_of(uint32_t document) const;
   std::vector<DocumentRecord> records(size_t file) const;
 
-  // Documents that share a band, joined. At most about `memory_bytes` are used beside the sets'
-  // four bytes a document: all bands or some at a time, or files that are joined one by one.
-  // Documents of `gone` (empty: none) stay alone.
-  UnionFind clusters(int64_t memory_bytes, const std::vector<bool>& gone = {}) const;
-
   // Keys of one band in range `part` of `parts`, in the order of documents.
   std::vector<BandRecord> band(int64_t at, uint64_t part = 0, uint64_t parts = 1) const;
 
-  // Calls `use` with the sketch of each document, as append_sketch wrote it.
-  void each_sketch(FunctionRef<void(std::string_view bytes)> use) const;
+  // Calls `use` with the keys of all bands of each document; of a shard, of those in its files.
+  void each_document(FunctionRef<void(uint32_t document, const uint64_t* keys)> use,
+                     const Shard& shard = {}) const;
+
+  // The same with the sketch of each, as append_sketch wrote it.
+  void each_sketch(FunctionRef<void(uint32_t document, std::string_view bytes)> use,
+                   const Shard& shard = {}) const;
 
  private:
-  // Calls `use` with the keys of all bands of each document.
-  void each_document(FunctionRef<void(uint32_t document, const uint64_t* keys)> use) const;
-  void join_bands(int64_t at_once, const std::vector<bool>& gone, UnionFind& sets) const;
-  void join_partitions(int64_t memory_bytes, const std::vector<bool>& gone, UnionFind& sets) const;
-
   std::span<const CorpusFile> files_;
   Path folder_;
   int64_t bands_;
