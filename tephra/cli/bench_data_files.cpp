@@ -111,7 +111,7 @@ double decompress_rate(const DataBenchRows& rows, const Path& parquet) {
       bytes += static_cast<size_t>(header.bytes);
     }
   }
-  std::string page;
+  RawBytes page;
   return rows.best(megabytes(bytes), [&] {
     for (const auto& [packed, size] : pages) {
       decompress_page(PageCodec::zstd, packed, size, page, parquet.string());

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <string>
 #include <string_view>
+
+#include "tephra/base/raw_bytes.h"
 
 namespace tephra {
 
@@ -13,7 +14,7 @@ enum class PageCodec { none, snappy, gzip, brotli, zstd, lz4_raw };
 
 // Exactly `size` bytes; Fault::data, with `where` before it, when the block is damaged or of
 // another size.
-void decompress_page(PageCodec codec, std::string_view from, size_t size, std::string& to,
+void decompress_page(PageCodec codec, std::string_view from, size_t size, RawBytes& to,
                      const std::string& where);
 
 }  // namespace tephra

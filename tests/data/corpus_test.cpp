@@ -320,8 +320,9 @@ void shout(const CorpusPiece& piece, PieceResult& result) {
       result.bad(piece, line, "shouts already");
       continue;
     }
-    for (const char c : text) result.streams[0] += static_cast<char>(std::toupper(c));
-    result.streams[0] += '\n';
+    std::string loud(text);
+    for (char& c : loud) c = static_cast<char>('a' <= c && c <= 'z' ? c - 'a' + 'A' : c);
+    result.streams[0] += loud + '\n';
     result.streams[1] += piece.id(line) + "\n";
     result.tally.count(counted::kDocuments);
     result.tally.sample("all", piece.id(line), text);

@@ -2,6 +2,7 @@
 // Signatures against published values, clusters against brute force, and whole runs on texts with
 // planted copies.
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <map>
 #include <random>
@@ -224,6 +225,43 @@ TEST(Minhash, WideIsExactAroundThePrime) {
       }
     }
   }
+}
+
+// Words at the edges of what is estimated of their product, on every vector unit there is; as many
+// permutations as fill no vector.
+TEST(Minhash, WideIsExactWhereProductsAreEstimated) {
+  std::mt19937_64 random(11);
+  const auto edge = [&] {
+    constexpr uint64_t kHalves[] = {0, 1, 0x7fff, 0x8000, 0xfffe, 0xffff};
+    uint64_t value = 0;
+    for (int half = 0; half < 4; ++half) {
+      const uint64_t pick = random() % 8;
+      value = value << 16 | (pick < 6 ? kHalves[pick] : random() & 0xffff);
+    }
+    return value;
+  };
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().DeInit();
+    for (int round = 0; round < 300; ++round) {
+      Affine edges;
+      for (int i = 0; i < 5; ++i) {
+        edges.a.push_back(edge() % kMersenne61);
+        edges.b.push_back(edge() % kMersenne61);
+      }
+      const Mersenne64 family(edges);
+      std::vector<uint64_t> hashes(1 + random() % 200), got(family.size());
+      for (uint64_t& hash : hashes) hash = edge();
+      family.minima(hashes, got);
+      for (size_t i = 0; i < got.size(); ++i) {
+        uint64_t want = UINT64_MAX;
+        for (const uint64_t hash : hashes) want = std::min(want, family.value(i, hash));
+        ASSERT_EQ(got[i], want) << target << " " << round;
+      }
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
 }
 
 TEST(Minhash, WindowHashesAreThoseOfEachWindow) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tephra/base/error.h"
+#include "tephra/base/flush_disks.h"
 #include "tephra/base/json.h"
 #include "tephra/data/classify/fasttext_model.h"
 #include "tests/support/error_of.h"
@@ -36,7 +37,7 @@ TEST(FastTextQuantised, RefusesWhatIsCutOffOrDamaged) {
   const Scratch scratch;
   const std::string whole = read_file(kVectors / "hs.ftz");
   for (size_t size = 0; size < whole.size(); size += 1 + size / 16) {
-    write_file(scratch / "cut.ftz", whole.substr(0, size));
+    write_file_unflushed(scratch / "cut.ftz", whole.substr(0, size));
     EXPECT_EQ(error_of([&] { FastTextModel::load(scratch / "cut.ftz"); }).fault(), Fault::data)
         << size;
   }
@@ -44,7 +45,7 @@ TEST(FastTextQuantised, RefusesWhatIsCutOffOrDamaged) {
   for (size_t at = 0; at < whole.size(); at += 37 + at / 64) {
     std::string damaged = whole;
     damaged[at] = static_cast<char>(~damaged[at]);
-    write_file(scratch / "damaged.ftz", damaged);
+    write_file_unflushed(scratch / "damaged.ftz", damaged);
     try {
       FastTextModel::Scratch memory;
       FastTextModel::load(scratch / "damaged.ftz").predict("kalo tumi", memory);

@@ -17,39 +17,38 @@ using Doubles = std::vector<double>;
 
 double rounded(double x, bool narrow) { return narrow ? double(float(bf16(x))) : x; }
 
+// a b, of m x inner and inner x n; whole rows at a time, which compilers make vectors of.
+Doubles product(const Doubles& a, const Doubles& b, int64_t m, int64_t inner, int64_t n) {
+  Doubles sums(static_cast<size_t>(m * n));
+  for (int64_t i = 0; i < m; ++i) {
+    double* row = sums.data() + i * n;
+    for (int64_t k = 0; k < inner; ++k) {
+      const double factor = a[static_cast<size_t>(i * inner + k)];
+      const double* from = b.data() + k * n;
+      for (int64_t j = 0; j < n; ++j) row[j] += factor * from[j];
+    }
+  }
+  return sums;
+}
+
+Doubles transpose(const Doubles& x, int64_t rows, int64_t cols) {
+  Doubles y(x.size());
+  for (int64_t i = 0; i < rows * cols; ++i) {
+    y[static_cast<size_t>(i % cols * rows + i / cols)] = x[static_cast<size_t>(i)];
+  }
+  return y;
+}
+
 // The definition in double, one product after the other, transposed so that rows <= cols.
 Doubles naive(Doubles x, int64_t rows, int64_t cols, const NewtonSchulzOptions& o) {
-  const bool transposed = rows > cols;
-  const int64_t m = std::min(rows, cols), n = std::max(rows, cols);
-  const auto at = [&](Doubles& v, int64_t i, int64_t j) -> double& {
-    return v[static_cast<size_t>(transposed ? j * m + i : i * n + j)];
-  };
-  Doubles gram(static_cast<size_t>(m * m)), b(gram.size());
-  const auto square = [&](int64_t i, int64_t j) { return static_cast<size_t>(i * m + j); };
+  if (rows > cols) return transpose(naive(transpose(x, rows, cols), cols, rows, o), cols, rows);
   for (int step = 0; step < o.steps; ++step) {
-    for (int64_t i = 0; i < m; ++i) {
-      for (int64_t j = 0; j < m; ++j) {
-        double sum = 0;
-        for (int64_t k = 0; k < n; ++k) sum += at(x, i, k) * at(x, j, k);
-        gram[square(i, j)] = rounded(sum, o.bf16);
-      }
-    }
-    for (int64_t i = 0; i < m; ++i) {
-      for (int64_t j = 0; j < m; ++j) {
-        double sum = 0;
-        for (int64_t k = 0; k < m; ++k) sum += gram[square(i, k)] * gram[square(k, j)];
-        b[square(i, j)] = rounded(o.b * gram[square(i, j)] + o.c * sum, o.bf16);
-      }
-    }
-    Doubles next(x.size());
-    for (int64_t i = 0; i < m; ++i) {
-      for (int64_t j = 0; j < n; ++j) {
-        double sum = o.a * at(x, i, j);
-        for (int64_t k = 0; k < m; ++k) sum += b[square(i, k)] * at(x, k, j);
-        at(next, i, j) = rounded(sum, o.bf16);
-      }
-    }
-    x = next;
+    Doubles gram = product(x, transpose(x, rows, cols), rows, cols, rows);
+    for (double& each : gram) each = rounded(each, o.bf16);
+    Doubles b = product(gram, gram, rows, rows, rows);
+    for (size_t i = 0; i < b.size(); ++i) b[i] = rounded(o.b * gram[i] + o.c * b[i], o.bf16);
+    const Doubles bx = product(b, x, rows, rows, cols);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = rounded(o.a * x[i] + bx[i], o.bf16);
   }
   return x;
 }

@@ -4,7 +4,7 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -19,6 +19,7 @@
 #include "tephra/data/corpus/finished_files.h"
 #include "tephra/data/corpus/journal.h"
 #include "tephra/data/corpus/output_folder.h"
+#include "tephra/data/corpus/relay.h"
 #include "tephra/data/corpus/side_by_side.h"
 #include "tephra/data/formats/parquet_writer.h"
 #include "tephra/io/lz4_frame.h"
@@ -33,23 +34,23 @@ namespace fs = std::filesystem;
 // comes out of one, and what threads need beside it.
 constexpr int64_t kMemoryWindows = 4;
 constexpr size_t kMostWindow = size_t{32} << 20, kLeastWindow = size_t{2} << 20;
-// Of a file that one thread works on alone: what comes in and goes out stays in its cache.
+// For each thread that works on the file: what comes in and goes out stays in its cache.
 constexpr size_t kMostOwnWindow = size_t{4} << 20;
 
-// How a file is worked on: by all threads, with the next window read meanwhile, or by one of them.
+// How a file is worked on: by how many threads, one of which reads the next window meanwhile.
 struct Pace {
   size_t window_bytes;
-  bool by_all;
+  size_t threads;
 };
 
 size_t memory_of(const StageSettings& settings) {
   return static_cast<size_t>(std::max<int64_t>(0, settings.memory_bytes)) / kMemoryWindows;
 }
 
-Pace pace_of(const StageSettings& settings, bool by_all, size_t files_at_once) {
-  const size_t most = by_all ? kMostWindow : kMostOwnWindow;
+Pace pace_of(const StageSettings& settings, size_t threads, size_t files_at_once) {
+  const size_t most = std::min(kMostWindow, threads * kMostOwnWindow);
   const size_t bytes = std::clamp(memory_of(settings) / files_at_once, kLeastWindow, most);
-  return {settings.window_bytes > 0 ? settings.window_bytes : bytes, by_all};
+  return {settings.window_bytes > 0 ? settings.window_bytes : bytes, threads};
 }
 
 std::vector<std::span<const Line>> pieces_of(const LineWindow& window) {
@@ -67,7 +68,7 @@ Path stream_path(const StageSettings& settings, const StageStream& stream, const
 }
 
 // The work of a stage on one file, from where its journal says to its end. A stage that is fed by
-// another drives that one: it is asked for its next window when there is nothing left to work on.
+// another drives that one.
 class FileRun {
  public:
   FileRun(const CorpusFile& file, size_t index, const StageJob& job, Pace pace, Progress& progress,
@@ -79,6 +80,7 @@ class FileRun {
         pace_(pace),
         progress_(progress),
         before_(before),
+        line_(before ? before->line_ + kLines : 0),
         windows_(before ? Path() : file.path, pace.window_bytes,
                  static_cast<size_t>(settings_.max_line_bytes)),
         journal_(settings_.out / kWorkFolder / (file.title() + ".journal"),
@@ -86,6 +88,7 @@ class FileRun {
     state_.tally = Tally(static_cast<size_t>(settings_.samples));
     state_.out_size.resize(settings_.streams.size());
     state_.tables.resize(settings_.streams.size());
+    if (before) before->next_ = this;
   }
 
   // Of the last stage of a pass: goes on from its journal, if that tells of all stages.
@@ -156,12 +159,26 @@ class FileRun {
 
   void process(FunctionRef<void()> check_in) {
     begin();
-    for (step(nullptr); !ended_; step(nullptr)) {
-      if (state_.offset - journaled_ >= settings_.journal_bytes) write_journal();
+    for (work_to_journal(check_in); !ended_; work_to_journal(check_in)) write_journal();
+    for (FileRun* each = this; each != nullptr; each = each->before_) each->close();
+  }
+
+  // Reads as much as may lie between two journals, until all stages are done with it.
+  void work_to_journal(FunctionRef<void()> check_in) {
+    FileRun* first = this;
+    while (first->before_) first = first->before_;
+    const int64_t until = first->state_.offset + settings_.journal_bytes;
+    bool last = false;
+    Relay relay(line_ + kLines, [&] {
+      if (last) return false;
       stop_if_interrupted();
       check_in();
-    }
-    for (FileRun* each = this; each != nullptr; each = each->before_) each->close();
+      LineWindow window = first->windows_.next(first->take_used());
+      last = window.last || window.end_offset >= until;
+      first->add_window(relay, std::move(window));
+      return true;
+    });
+    relay.run(pace_.threads);
   }
 
   void close() {
@@ -183,40 +200,46 @@ class FileRun {
     } else {
       windows_.skip_to(state_.offset, state_.row);
       state_.input = mark_of_file(file_.path);
-      read_on();
     }
   }
 
-  // One thread reads when it is asked, more of them read ahead.
-  void read_on() {
-    const std::launch when = pace_.by_all ? std::launch::async : std::launch::deferred;
-    next_ = std::async(when, [this, used = std::exchange(used_, {})]() mutable {
-      return windows_.next(std::move(used));
-    });
+  LineWindow take_used() {
+    const std::lock_guard lock(used_mutex_);
+    if (used_.empty()) return {};
+    LineWindow window = std::move(used_.back());
+    used_.pop_back();
+    return window;
+  }
+  void give_used(LineWindow window) {
+    const std::lock_guard lock(used_mutex_);
+    used_.push_back(std::move(window));
   }
 
-  LineWindow next_window() {
-    if (!before_) {
-      LineWindow window = next_.get();
-      if (!window.last) read_on();
-      return window;
+  // Its pieces, and then what is told of it as a whole.
+  void add_window(Relay& relay, LineWindow given) {
+    const auto window = std::make_shared<LineWindow>(std::move(given));
+    for (const std::span<const Line> lines : pieces_of(*window)) {
+      const auto result = std::make_shared<PieceResult>();
+      relay.add(line_, {[=, this] {
+                          work_on({file_, index_, *window, lines}, *result);
+                        },
+                        [=, this, &relay] { take(relay, *result); }});
     }
-    for (;;) {
-      if (auto window = windows_.next_given(before_->ended_, used_)) return std::move(*window);
-      before_->step(&windows_.given());
-    }
+    relay.add(line_, {{}, [=, this, &relay] { end_window(relay, *window); }});
   }
 
-  void step(std::string* fed) {
-    LineWindow window = next_window();
-    take(window, fed);
-    ended_ = window.last;
-    used_ = std::move(window);
-    if (ended_) end_streams();
+  // What the stage before has left since.
+  void add_given(Relay& relay, bool end) {
+    for (bool last = false; !last;) {
+      LineWindow used = take_used();
+      auto window = windows_.next_given(end, used);
+      if (!window) return give_used(std::move(used));
+      last = window->last;
+      add_window(relay, std::move(*window));
+    }
   }
 
   void open_outputs() {
-    journaled_ = state_.offset;
     for (size_t s = 0; s < settings_.streams.size(); ++s) {
       outputs_.emplace_back();
       tables_.emplace_back(settings_.level, state_.tables[s], journal_.path().string());
@@ -232,38 +255,34 @@ class FileRun {
     }
   }
 
-  void take(const LineWindow& window, std::string* fed) {
-    const std::vector<std::span<const Line>> pieces = pieces_of(window);
-    std::vector<PieceResult> results(pieces.size());
-    parallel_for(static_cast<int64_t>(pieces.size()), 1, [&](int64_t begin, int64_t end) {
-      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-        work_on({file_, index_, window, pieces[i]}, fed != nullptr, results[i]);
-      }
-    });
-    append_row_groups(results);
-    if (fed != nullptr) make_room(*fed, results);
-    for (PieceResult& result : results) {
-      for (std::string& what : result.bad_lines) {
-        bad(std::move(what), counted::kBad, "--on-error skip leaves such documents out");
-      }
-      if (fed != nullptr) *fed += result.fed;
-      for (size_t s = 0; s < outputs_.size(); ++s) {
-        if (is_written(s) && !is_parquet(s)) append(s, result.streams[s]);
-      }
-      state_.tally.add(result.tally);
-      result = PieceResult();
+  void take(Relay& relay, PieceResult& result) {
+    for (std::string& what : result.bad_lines) {
+      bad(std::move(what), counted::kBad, "--on-error skip leaves such documents out");
     }
+    state_.tally.add(result.tally);
+    if (next_ != nullptr) {
+      next_->windows_.given() += result.fed;
+      next_->add_given(relay, false);
+    }
+    for (size_t s = 0; s < outputs_.size(); ++s) {
+      if (is_table(s)) {
+        add_row_group(relay, s, std::move(result.streams[s]));
+      } else if (is_written(s)) {
+        append(s, result.streams[s]);
+      }
+    }
+  }
+
+  void end_window(Relay& relay, LineWindow& window) {
     take_troubles(window);
     if (!before_) progress_.add(window.file_bytes - file_bytes_);
     file_bytes_ = window.file_bytes;
     state_.offset = window.end_offset;
     state_.row = window.end_row;
-  }
-
-  static void make_room(std::string& fed, std::span<const PieceResult> results) {
-    size_t bytes = fed.size() + LineWindow::kPadding;
-    for (const PieceResult& result : results) bytes += result.fed.size();
-    fed.reserve(bytes);
+    ended_ = window.last;
+    give_used(std::move(window));
+    if (next_ != nullptr) next_->add_given(relay, ended_);
+    if (ended_) end_streams(relay);
   }
 
   void append(size_t s, std::string_view bytes) {
@@ -272,27 +291,33 @@ class FileRun {
   }
 
   // What a piece gives is a row group, so that every journal stands between two.
-  void append_row_groups(std::span<PieceResult> results) {
-    for (size_t s = 0; s < outputs_.size(); ++s) {
-      if (!is_table(s)) continue;
-      std::vector<std::string> pieces;
-      for (PieceResult& result : results) pieces.push_back(std::move(result.streams[s]));
-      std::string bytes;
-      tables_[s].add_groups(pieces, bytes);
-      append(s, bytes);
-    }
+  void add_row_group(Relay& relay, size_t s, std::string lines) {
+    if (lines.empty()) return;
+    ParquetWriter& table = tables_[s];
+    table.choose_columns(lines);
+    const auto piece = std::make_shared<std::string>(std::move(lines));
+    const auto pages = std::make_shared<DocumentPages>();
+    relay.add(line_ + 1, {[=, &table] { *pages = table.pages_of(*piece); },
+                          [=, this, &table] {
+                            std::string bytes;
+                            table.add_group(*pages, bytes);
+                            append(s, bytes);
+                          }});
   }
 
-  void end_streams() {
+  void end_streams(Relay& relay) {
     for (size_t s = 0; s < outputs_.size(); ++s) {
-      if (!is_written(s)) continue;
-      std::string bytes;
-      if (is_parquet(s)) {
-        tables_[s].finish(bytes);
-      } else if (state_.out_size[s] == 0) {
-        store("", settings_.streams[s].coding, bytes);  // without a frame it would be no such file
+      if (is_table(s)) {
+        relay.add(line_ + 1, {{}, [=, this] {
+                                std::string bytes;
+                                tables_[s].finish(bytes);
+                                append(s, bytes);
+                              }});
+      } else if (is_written(s) && state_.out_size[s] == 0) {
+        std::string bytes;  // without a frame it would be no such file
+        store("", settings_.streams[s].coding, bytes);
+        append(s, bytes);
       }
-      append(s, bytes);
     }
   }
 
@@ -302,7 +327,7 @@ class FileRun {
     }
   }
 
-  void work_on(const CorpusPiece& piece, bool feeds, PieceResult& result) const {
+  void work_on(const CorpusPiece& piece, PieceResult& result) const {
     result.streams.resize(settings_.streams.size());
     result.tally = Tally(static_cast<size_t>(settings_.samples));
     job_.work(piece, result);
@@ -312,7 +337,7 @@ class FileRun {
       if (is_written(s) && !plain.empty()) {
         store(plain, settings_.streams[s].coding, result.streams[s]);
       }
-      if (s == 0 && feeds) result.fed.swap(plain);
+      if (s == 0 && next_ != nullptr) result.fed.swap(plain);
     }
   }
 
@@ -363,7 +388,6 @@ class FileRun {
     flush();
     for (FileRun* each = this; each != nullptr; each = each->before_) each->keep_tables();
     journal_.write(entry());
-    journaled_ = state_.offset;
   }
 
   const CorpusFile& file_;
@@ -372,16 +396,18 @@ class FileRun {
   const StageSettings& settings_;
   Pace pace_;
   Progress& progress_;
-  FileRun* before_;  // by which it is fed, or null
+  FileRun* before_;                    // by which it is fed, or null
+  FileRun* next_ = nullptr;            // which it feeds
+  static constexpr size_t kLines = 2;  // of the relay: of pieces, and of row groups
+  size_t line_;                        // the first of them
   LineWindows windows_;
-  std::future<LineWindow> next_;  // of a stage that reads the file itself
-  LineWindow used_;               // done with; the system would have to clear new memory
+  std::mutex used_mutex_;
+  std::vector<LineWindow> used_;  // done with; the system would have to clear new memory
   bool ended_ = false;
   Journal journal_;
   JournalEntry state_;
   std::vector<std::unique_ptr<AppendFile>> outputs_;  // none for what is not written
   std::vector<ParquetWriter> tables_;                 // used of streams that are Parquet files
-  int64_t journaled_ = 0;
   int64_t file_bytes_ = 0;
 };
 
@@ -475,12 +501,12 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
   std::vector<size_t> unfinished;
   std::mutex mutex;
   FinishedFiles done(settings.journal_bytes);
-  const auto visit = [&](size_t i, bool ours, bool by_all, size_t at_once,
+  const auto visit = [&](size_t i, bool ours, size_t by, size_t at_once,
                          FunctionRef<void()> check_in) {
     std::vector<std::unique_ptr<FileRun>> chain;
     for (const StageJob& job : jobs) {
       FileRun* before = chain.empty() ? nullptr : chain.back().get();
-      const Pace pace = pace_of(job.settings, by_all, at_once);
+      const Pace pace = pace_of(job.settings, by, at_once);
       chain.push_back(std::make_unique<FileRun>(files[i], i, job, pace, progress, before));
     }
     FileRun& last = *chain.back();
@@ -502,15 +528,15 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
   FileShares shares(files, ours, threads);
   if (threads > 1 && memory_of(settings) / threads < kLeastWindow) shares = FileShares(ours);
   side_by_side(shares.apart, threads, [&](size_t i, FunctionRef<void()> check_in) {
-    visit(i, true, false, threads, check_in);
+    visit(i, true, 1, threads, check_in);
   });
-  for (const size_t i : shares.together) visit(i, true, true, 1, [] {});
+  for (const size_t i : shares.together) visit(i, true, threads, 1, [] {});
   done.commit();
   for (size_t i = 0, at = 0; i < files.size(); ++i) {
     if (at < ours.size() && ours[at] == i) {
       ++at;
     } else {
-      visit(i, false, false, 1, [] {});
+      visit(i, false, 1, 1, [] {});
     }
   }
   std::sort(unfinished.begin(), unfinished.end());

@@ -27,7 +27,7 @@ constexpr size_t kMaxPermutations = 1024;
 Mersenne32::Mersenne32(const Affine& family)
     : a_(family.a), b_(family.b), low_a_(low_words(a_)), low_b_(low_words(b_)) {
   TEPHRA_ASSERT(a_.size() <= kMaxPermutations, "minima fit on the stack");
-  for (uint32_t& b : low_b_) b += kSlack;
+  for (uint32_t& b : low_b_) b += Mersenne32Kernel::kSlack;
   low_a_.resize(padded(a_.size()), 0);
   low_b_.resize(padded(a_.size()), 1);  // above the bound 0 of padding
 }
@@ -47,7 +47,7 @@ void Mersenne32::minima(std::vector<uint32_t>& hashes, std::span<uint32_t> minim
   std::array<uint32_t, kMaxPermutations + kLanes> least, bounds{};
   for (size_t i = 0; i < a_.size(); ++i) {
     least[i] = mersenne_low(a_[i] * hashes[0] + b_[i]);
-    bounds[i] = bound_of(least[i]);
+    bounds[i] = Mersenne32Kernel::bound_of(least[i]);
   }
   run(Mersenne32Kernel{hashes.data(), count, a_.data(), b_.data(), low_a_.data(), low_b_.data(),
                        low_a_.size(), least.data(), bounds.data()});
@@ -60,9 +60,18 @@ uint64_t Mersenne64::value(size_t i, uint64_t hash) const {
 }
 
 Mersenne64::Mersenne64(Affine family) : family_(std::move(family)) {
-  TEPHRA_ASSERT(size() % 8 == 0 && size() <= kMaxPermutations, "whole vectors of permutations");
-  for (const uint64_t a : family_.a) top_a_.push_back(a << 3);
-  for (const uint64_t b : family_.b) top_b_.push_back((b + kSlack) << 3);
+  TEPHRA_ASSERT(size() <= kMaxPermutations, "bounds fit on the stack");
+  for (const uint64_t a : family_.a) {
+    low_a_.push_back(static_cast<uint32_t>(a << 3));
+    high_a_.push_back(static_cast<uint32_t>(a >> 29));
+  }
+  for (const uint64_t b : family_.b) {
+    const auto high = static_cast<uint32_t>((b + kMostQuotient) >> 29);
+    high_b_.push_back(high + Mersenne64Kernel::kSlack - 1);
+  }
+  low_a_.resize(padded(size()), 0);
+  high_a_.resize(padded(size()), 0);
+  high_b_.resize(padded(size()), 1);  // above the bound 0 of padding
 }
 
 void Mersenne64::minima(std::vector<uint64_t>& hashes, std::span<uint64_t> minima) const {
@@ -72,13 +81,14 @@ void Mersenne64::minima(std::vector<uint64_t>& hashes, std::span<uint64_t> minim
   }
   const size_t count = hashes.size();
   hashes.resize(padded(count), hashes.back());
-  std::array<int64_t, kMaxPermutations> bounds;
+  std::array<uint32_t, kMaxPermutations + kLanes> bounds{};
   for (size_t i = 0; i < size(); ++i) {
     minima[i] = value(i, hashes[0]);
-    bounds[i] = top_bound_of(minima[i]);
+    bounds[i] = Mersenne64Kernel::bound_of(minima[i]);
   }
-  run(Mersenne64Kernel{hashes.data(), count, family_.a.data(), family_.b.data(), top_a_.data(),
-                       top_b_.data(), size(), minima.data(), bounds.data()});
+  run(Mersenne64Kernel{hashes.data(), count, family_.a.data(), family_.b.data(), low_a_.data(),
+                       high_a_.data(), high_b_.data(), low_a_.size(), minima.data(),
+                       bounds.data()});
   hashes.resize(count);
 }
 

@@ -27,7 +27,7 @@ class Mersenne32 {
 
  private:
   std::vector<uint64_t> a_, b_;
-  std::vector<uint32_t> low_a_, low_b_;  // of the vectors; b with kSlack added
+  std::vector<uint32_t> low_a_, low_b_;  // of the vectors
 };
 
 // v_i(h) = ((a_i h + b_i) mod 2^64) mod (2^61 - 1), all of it, as datatrove has it.
@@ -41,7 +41,7 @@ class Mersenne64 {
 
  private:
   Affine family_;
-  std::vector<uint64_t> top_a_, top_b_;  // of the vectors
+  std::vector<uint32_t> low_a_, high_a_, high_b_;  // of the vectors
 };
 
 // v_i(h) = (h xor b_i) a_i mod 2^32: ours, for when nobody else's signatures are to be met.

@@ -45,127 +45,161 @@ HWY_INLINE hn::Vec<D64> load_wide(const uint32_t* hashes) {
 template <class Kernel, class Hash>
 HWY_INLINE Hash exact_least(const Kernel& k, size_t i, const Hash* hashes) {
   const D64 d;
+  const hn::RebindToSigned<D64> signed_d;  // below 2^62, where their minimum is quicker
   const auto a = hn::Set(d, k.a[i]), b = hn::Set(d, k.b[i]);
   const auto p = hn::Set(d, kMersenne61), kept = hn::Set(d, Hash(-1));
-  auto least = hn::Set(d, UINT64_MAX);
+  auto least = hn::Set(signed_d, INT64_MAX);
   for (size_t at = 0; at < kBlock; at += hn::Lanes(d)) {
     const auto v = hn::Add(multiply(load_wide(hashes + at), a), b);
     const auto sum = hn::Add(hn::And(v, p), hn::ShiftRight<61>(v));  // at most p + 7
-    least = hn::Min(least, hn::And(hn::Min(sum, hn::Sub(sum, p)), kept));
+    const auto less = hn::BitCast(signed_d, hn::Sub(sum, p));
+    const auto value = hn::IfNegativeThenElse(less, hn::BitCast(signed_d, sum), less);
+    least = hn::Min(least, hn::And(value, hn::BitCast(signed_d, kept)));
   }
-  return static_cast<Hash>(hn::GetLane(hn::MinOfLanes(d, least)));
+  return static_cast<Hash>(hn::GetLane(hn::MinOfLanes(signed_d, least)));
 }
 
-HWY_INLINE void lower_block(const Mersenne32Kernel& k, size_t i, const uint32_t* hashes) {
+template <class Kernel, class Hash>
+HWY_INLINE void lower_block(const Kernel& k, size_t i, const Hash* hashes) {
   k.minima[i] = std::min(k.minima[i], exact_least(k, i, hashes));
-  k.bounds[i] = bound_of(k.minima[i]);
-}
-HWY_INLINE void lower_block(const Mersenne64Kernel& k, size_t i, const uint64_t* hashes) {
-  k.minima[i] = std::min(k.minima[i], exact_least(k, i, hashes));
-  k.bounds[i] = top_bound_of(k.minima[i]);
+  k.bounds[i] = k.bound_of(k.minima[i]);
 }
 
-// What the two kernels compare: the low word of a value, or the topmost word of its 61 bits, in the
-// upper half of a lane. Words, because their minimum is quick on all vector units.
+// The least of the words by which a kernel compares values, over a block, for as many permutations
+// as a vector has words: their minimum is quick on all vector units.
 struct LowWords {
-  using D = D32;
-  using T = uint32_t;
-  static constexpr T kStep = kSlack;
-  static HWY_INLINE hn::Vec<D32> a(const Mersenne32Kernel& k, size_t i) {
-    return hn::LoadU(D32(), k.low_a + i);
+  hn::Vec<D32> a, b;
+
+  LowWords(const Mersenne32Kernel& k, size_t i)
+      : a(hn::LoadU(D32(), k.low_a + i)), b(hn::LoadU(D32(), k.low_b + i)) {}
+
+  HWY_INLINE hn::Vec<D32> least(const uint32_t* hashes) const {
+    auto words = of(hashes[0]);
+    for (size_t h = 1; h < kBlock; ++h) words = hn::Min(words, of(hashes[h]));
+    return words;
   }
-  static HWY_INLINE hn::Vec<D32> b(const Mersenne32Kernel& k, size_t i) {
-    return hn::LoadU(D32(), k.low_b + i);
-  }
-  static HWY_INLINE hn::Vec<D32> words(uint32_t hash, hn::Vec<D32> a, hn::Vec<D32> b) {
+  HWY_INLINE hn::Vec<D32> of(uint32_t hash) const {
     return hn::Add(hn::Mul(hn::Set(D32(), hash), a), b);
   }
-  static HWY_INLINE hn::Vec<D> of_words(hn::Vec<D32> words) { return words; }
 };
 
+#if HWY_TARGET <= HWY_AVX3  // which can multiply 64 bits by 64
+
+// Permutations with an even number and those with an odd one, of which the upper words count.
 struct TopWords {
-  using D = hn::RebindToSigned<D64>;
-  using T = int64_t;
-  static constexpr T kStep = 1;
-  static HWY_INLINE hn::Vec<D64> a(const Mersenne64Kernel& k, size_t i) {
-    return hn::LoadU(D64(), k.top_a + i);
+  hn::Vec<D64> even_a, odd_a, even_b, odd_b;
+
+  TopWords(const Mersenne64Kernel& k, size_t i) {
+    const auto pairs = [&](const uint32_t* words)
+                           HWY_ATTR { return hn::BitCast(D64(), hn::LoadU(D32(), words + i)); };
+    const auto low = hn::Set(D64(), UINT32_MAX);
+    even_b = hn::ShiftLeft<32>(pairs(k.high_b));
+    odd_b = hn::AndNot(low, pairs(k.high_b));
+    even_a = hn::Or(hn::ShiftLeft<32>(pairs(k.high_a)), hn::And(low, pairs(k.low_a)));
+    odd_a = hn::Or(hn::AndNot(low, pairs(k.high_a)), hn::ShiftRight<32>(pairs(k.low_a)));
   }
-  static HWY_INLINE hn::Vec<D64> b(const Mersenne64Kernel& k, size_t i) {
-    return hn::LoadU(D64(), k.top_b + i);
+
+  HWY_INLINE hn::Vec<D32> least(const uint64_t* hashes) const {
+    const D32 d;
+    auto even = of(hashes[0], even_a, even_b), odd = of(hashes[0], odd_a, odd_b);
+    for (size_t h = 1; h < kBlock; ++h) {
+      even = hn::Min(even, of(hashes[h], even_a, even_b));
+      odd = hn::Min(odd, of(hashes[h], odd_a, odd_b));
+    }
+    return hn::OddEven(odd, hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(D64(), even))));
   }
-  static HWY_INLINE hn::Vec<D32> words(uint64_t hash, hn::Vec<D64> a, hn::Vec<D64> b) {
-    return hn::BitCast(D32(), hn::Add(multiply(hn::Set(D64(), hash), a), b));
-  }
-  static HWY_INLINE hn::Vec<D> of_words(hn::Vec<D32> words) {
-    return hn::BitCast(D(), hn::ShiftRight<32>(hn::BitCast(D64(), words)));
+  static HWY_INLINE hn::Vec<D32> of(uint64_t hash, hn::Vec<D64> a, hn::Vec<D64> b) {
+    return hn::BitCast(D32(), hn::Add(hn::Mul(hn::Set(D64(), hash), a), b));
   }
 };
+
+#else
+
+// The product of the two lower words is only estimated, by their upper halves.
+struct TopWords {
+  hn::Vec<D32> low, high, half, b;
+
+  TopWords(const Mersenne64Kernel& k, size_t i)
+      : low(hn::LoadU(D32(), k.low_a + i)),
+        high(hn::LoadU(D32(), k.high_a + i)),
+        half(hn::And(low, hn::Set(D32(), 0xffff0000))),
+        b(hn::LoadU(D32(), k.high_b + i)) {}
+
+  HWY_INLINE hn::Vec<D32> least(const uint64_t* hashes) const {
+    auto words = of(hashes[0]);
+    for (size_t h = 1; h < kBlock; ++h) words = hn::Min(words, of(hashes[h]));
+    return words;
+  }
+  HWY_INLINE hn::Vec<D32> of(uint64_t hash) const {
+    const D32 d;
+    const hn::Repartition<uint16_t, D32> halves;
+    const auto hash_low = hn::Set(d, static_cast<uint32_t>(hash));
+    const auto hash_high = hn::Set(d, static_cast<uint32_t>(hash >> 32));
+    const auto cross = hn::Add(hn::Mul(hash_low, high), hn::Mul(hash_high, low));
+    const auto carried = hn::MulHigh(hn::BitCast(halves, hash_low), hn::BitCast(halves, half));
+    return hn::Add(hn::Add(cross, b), hn::BitCast(d, carried));
+  }
+};
+
+#endif
 
 // Permutations [i, i + lanes) over some blocks.
-template <class By, class Kernel, class Hash>
+template <class Words, class Kernel, class Hash>
 HWY_INLINE void lower_permutations(const Kernel& k, size_t i, const Hash* hashes, size_t blocks) {
-  const typename By::D d;
-  using T = typename By::T;
+  const D32 d;
   const size_t lanes = hn::Lanes(d);
-  constexpr size_t kMost = 64 / sizeof(T);
-  HWY_ALIGN T least[kSegmentBlocks * kMost];
-  const auto a = By::a(k, i), b = By::b(k, i);
-  const auto most = hn::Set(d, T{UINT32_MAX});
+  HWY_ALIGN uint32_t least[kSegmentBlocks * kLanes];
+  const Words words(k, i);
+  const auto most = hn::Set(d, UINT32_MAX), slack = hn::Set(d, Kernel::kSlack);
   auto low = most, where = hn::Zero(d);
+  auto sure = most;  // the least of words that have not wrapped around, less the slack
   for (size_t block = 0; block < blocks; ++block) {
-    auto words = By::words(hashes[block * kBlock], a, b);
-    for (size_t h = 1; h < kBlock; ++h) {
-      words = hn::Min(words, By::words(hashes[block * kBlock + h], a, b));
-    }
-    const auto in_block = By::of_words(words);
+    const auto in_block = words.least(hashes + block * kBlock);
     hn::Store(in_block, d, least + block * lanes);
-    where = hn::IfThenElse(hn::Lt(in_block, low), hn::Set(d, static_cast<T>(block)), where);
+    where = hn::IfThenElse(hn::Lt(in_block, low), hn::Set(d, static_cast<uint32_t>(block)), where);
     low = hn::Min(low, in_block);
+    sure = hn::Min(sure, hn::Sub(in_block, slack));
   }
-  // The minimum is at most the least value, and no further than kSlack below a value of its own.
-  const auto top = hn::Add(low, hn::Set(d, By::kStep));
+  // The minimum is at most the least sure word, and its own word no further than the slack above
+  // it.
+  const auto top = hn::Add(sure, hn::Set(d, 2 * Kernel::kSlack));
   const auto limit =
-      hn::Min(hn::IfThenElse(hn::Lt(top, low), most, top), hn::LoadU(d, k.bounds + i));
-  const auto one = hn::Set(d, T{1});
+      hn::Min(hn::IfThenElse(hn::Lt(top, sure), most, top), hn::LoadU(d, k.bounds + i));
+  const auto one = hn::Set(d, uint32_t{1});
   auto near = hn::Zero(d);  // blocks that could hold the minimum: one, but for equal hashes
   for (size_t block = 0; block < blocks; ++block) {
     const auto above = hn::Gt(hn::Load(d, least + block * lanes), limit);
     near = hn::Add(near, hn::IfThenZeroElse(above, one));
   }
-  HWY_ALIGN T first[kMost], counts[kMost], limits[kMost];
+  HWY_ALIGN uint32_t first[kLanes], counts[kLanes], limits[kLanes];
   hn::Store(where, d, first);
   hn::Store(near, d, counts);
   hn::Store(limit, d, limits);
   for (size_t lane = 0; lane < lanes; ++lane) {
     if (counts[lane] == 1) {
-      lower_block(k, i + lane, hashes + static_cast<size_t>(first[lane]) * kBlock);
+      lower_block(k, i + lane, hashes + size_t{first[lane]} * kBlock);
     } else if (counts[lane] > 1) {
       for (size_t block = 0; block < blocks; ++block) {
         if (least[block * lanes + lane] > limits[lane]) continue;
         lower_block(k, i + lane, hashes + block * kBlock);
       }
     }
-    // Where the least value had wrapped around, the minimum is elsewhere.
-    if (k.bounds[i + lane] <= limits[lane]) continue;
-    for (size_t block = 0; block < blocks; ++block) {
-      lower_block(k, i + lane, hashes + block * kBlock);
-    }
   }
 }
 
-template <class By, class Kernel>
-HWY_INLINE void lower_all(const Kernel& k, size_t permutations) {
+template <class Words, class Kernel>
+HWY_INLINE void lower_all(const Kernel& k) {
   const size_t all = (k.hash_count + kBlock - 1) / kBlock;
   for (size_t block = 0; block < all; block += kSegmentBlocks) {
-    for (size_t i = 0; i < permutations; i += hn::Lanes(typename By::D())) {
-      lower_permutations<By>(k, i, k.hashes + block * kBlock,
-                             std::min(kSegmentBlocks, all - block));
+    for (size_t i = 0; i < k.padded; i += hn::Lanes(D32())) {
+      lower_permutations<Words>(k, i, k.hashes + block * kBlock,
+                                std::min(kSegmentBlocks, all - block));
     }
   }
 }
 
-void mersenne32(const Mersenne32Kernel& k) { lower_all<LowWords>(k, k.padded); }
-void mersenne64(const Mersenne64Kernel& k) { lower_all<TopWords>(k, k.count); }
+void mersenne32(const Mersenne32Kernel& k) { lower_all<LowWords>(k); }
+void mersenne64(const Mersenne64Kernel& k) { lower_all<TopWords>(k); }
 
 void native32(const Native32Kernel& k) {
   const D32 d;

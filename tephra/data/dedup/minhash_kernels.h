@@ -16,7 +16,7 @@ inline constexpr size_t padded(size_t count) { return (count + kLanes - 1) / kLa
 
 // Of v < 2^64, v mod (2^61 - 1) = v + q - q 2^61 with the quotient q <= 8. So its low word is the
 // low word of v plus at most 8, and the low word of v needs 32-bit arithmetic only.
-inline constexpr uint32_t kSlack = 8;
+inline constexpr uint32_t kMostQuotient = 8;
 
 inline uint64_t quotient(uint64_t v) {
   const uint64_t high = v >> 61;  // v = high 2^61 + low, and low + high may reach 2^61 - 1
@@ -24,20 +24,21 @@ inline uint64_t quotient(uint64_t v) {
 }
 inline uint32_t mersenne_low(uint64_t v) { return static_cast<uint32_t>(v + quotient(v)); }
 
-// A hash can lower the minimum m only if low(v) + kSlack, which may wrap, is not above this.
-inline uint32_t bound_of(uint32_t m) { return m > UINT32_MAX - kSlack ? UINT32_MAX : m + kSlack; }
-
-// The same for all 61 bits: (v + kSlack) 8 mod 2^64 has them on top, in the order of v mod p but
-// for kSlack steps, and its upper word is in that order but for one.
-inline int64_t top_bound_of(uint64_t m) {
-  return static_cast<int64_t>(m + kSlack >= (uint64_t{1} << 61) ? UINT32_MAX : (m + kSlack) >> 29);
+inline uint32_t saturated_sum(uint32_t a, uint32_t b) {
+  return a > UINT32_MAX - b ? UINT32_MAX : a + b;
 }
 
-// The least value of each block of hashes is kept for so many blocks; then only those blocks are
+// The least word of each block of hashes is kept for so many blocks; then only those blocks are
 // looked at again that could hold a minimum.
 inline constexpr size_t kBlock = 16, kSegmentBlocks = 64;
 
+// Both compare values by a word each that is cheap: at least a word of the value and at most kSlack
+// more, and then it may wrap around. So a hash can lower the minimum m only if its word is not
+// above bound_of(m).
 struct Mersenne32Kernel {
+  static constexpr uint32_t kSlack = kMostQuotient;
+  static uint32_t bound_of(uint32_t m) { return saturated_sum(m, kSlack); }
+
   const uint32_t* hashes;  // padded to kBlock with repeats
   size_t hash_count;
   const uint64_t *a, *b;
@@ -46,14 +47,24 @@ struct Mersenne32Kernel {
   uint32_t *minima, *bounds;
 };
 
+// 8 (v + kMostQuotient) mod 2^64 has the 61 bits on top, and its upper word is theirs or one more.
+// Vector units without such products estimate it, by at most 3 * 2^16 - 3 too small: the product of
+// two low words by that of their upper halves, which leaves out less than 2^17 - 1, and of this
+// product the upper half.
 struct Mersenne64Kernel {
+  static constexpr uint32_t kSlack = 3 << 16;
+  static uint32_t bound_of(uint64_t m) {
+    return saturated_sum(static_cast<uint32_t>(m >> 29), kSlack);
+  }
+
   const uint64_t* hashes;  // padded to kBlock with repeats
   size_t hash_count;
   const uint64_t *a, *b;
-  const uint64_t *top_a, *top_b;  // 8 a, and 8 (b + kSlack)
-  size_t count;
+  const uint32_t *low_a, *high_a;  // words of 8 a
+  const uint32_t* high_b;          // of 8 (b + kMostQuotient), with kSlack - 1 added
+  size_t padded;                   // permutations
   uint64_t* minima;
-  int64_t* bounds;
+  uint32_t* bounds;
 };
 
 struct Native32Kernel {

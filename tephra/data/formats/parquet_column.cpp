@@ -179,15 +179,15 @@ bool ParquetColumnReader::load_page() {
     const ParquetPageHeader header = read_page_header(head, where_);
     at_ += static_cast<int64_t>(header.header_bytes);
     require_data(header.packed_bytes <= end_ - at_, "{}: a page ends after the column", where_);
-    packed_.resize(static_cast<size_t>(header.packed_bytes));
-    file_.read(at_, std::as_writable_bytes(std::span(packed_)));
+    const std::span<char> to = packed_.resize(static_cast<size_t>(header.packed_bytes));
+    file_.read(at_, std::as_writable_bytes(to));
     at_ += header.packed_bytes;
     if (header.page == ParquetPage::index) continue;
     if (header.page == ParquetPage::dictionary) {
-      load_dictionary(header, packed_);
+      load_dictionary(header, packed_.view());
       continue;
     }
-    load_data(header, packed_);
+    load_data(header, packed_.view());
     if (entries_ > 0) return true;
   }
   return false;
@@ -198,7 +198,7 @@ void ParquetColumnReader::load_dictionary(const ParquetPageHeader& header,
   require_data(header.values <= kMaxPageValues, "{}: its dictionary is damaged", where_);
   decompress_page(chunk_.codec, packed, static_cast<size_t>(header.bytes), dictionary_page_,
                   where_);
-  load_values(dictionary_page_, kPlainPages, static_cast<size_t>(header.values));
+  load_values(dictionary_page_.view(), kPlainPages, static_cast<size_t>(header.values));
   dictionary_strings_.swap(strings_);
   dictionary_numbers_.swap(numbers_);
 }
@@ -219,10 +219,10 @@ void ParquetColumnReader::load_data(const ParquetPageHeader& header, std::string
     const bool plain = !header.compressed || packed.size() == levels;
     decompress_page(plain ? PageCodec::none : chunk_.codec, packed.substr(levels),
                     static_cast<size_t>(header.bytes) - levels, page_, where_);
-    values = page_;
+    values = page_.view();
   } else {
     decompress_page(chunk_.codec, packed, static_cast<size_t>(header.bytes), page_, where_);
-    values = page_;
+    values = page_.view();
     if (column_.max_repetition > 0) repetitions = take_levels(values, header.repetition_encoding);
     if (column_.max_definition > 0) definitions = take_levels(values, header.definition_encoding);
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tephra/base/raw_bytes.h"
 #include "tephra/data/formats/parquet_meta.h"
 
 namespace tephra {
@@ -54,7 +55,8 @@ class ParquetColumnReader {
   std::string where_;
   int64_t at_ = 0, end_ = 0;  // in the file
   int64_t left_ = 0;          // entries of pages that are still to come
-  std::string packed_, page_, dictionary_page_, held_, dictionary_held_;
+  RawBytes packed_, page_, dictionary_page_;
+  std::string held_;
   std::vector<std::string_view> strings_, dictionary_strings_;
   std::vector<int64_t> numbers_, dictionary_numbers_;  // bits, of floating-point types too
   std::vector<uint32_t> indices_, definitions_, repetitions_;

@@ -2,7 +2,6 @@
 #include "tephra/data/formats/parquet_writer.h"
 
 #include "tephra/base/error.h"
-#include "tephra/base/parallel.h"
 #include "tephra/data/formats/parquet_meta.h"
 #include "tephra/data/formats/thrift_writer.h"
 
@@ -157,18 +156,20 @@ void ParquetWriter::begin(std::string& out) {
   offset_ = static_cast<int64_t>(kFileMagic.size());
 }
 
-// The first documents decide.
-void ParquetWriter::choose_columns(std::span<const std::string> pieces) {
-  for (const std::string& piece : pieces) {
-    if (piece.empty()) continue;
-    SeenFields seen;
-    seen.add_lines(piece);
-    columns_ = seen.columns();
-    return;
-  }
+void ParquetWriter::choose_columns(std::string& lines) {
+  if (!columns_.empty() || lines.empty()) return;
+  lines.reserve(lines.size() + kLinePadding);
+  SeenFields seen;
+  seen.add_lines(lines);
+  columns_ = seen.columns();
 }
 
-void ParquetWriter::append_group(const DocumentPages& pages, std::string& out) {
+DocumentPages ParquetWriter::pages_of(std::string& lines) const {
+  lines.reserve(lines.size() + kLinePadding);
+  return make_pages(lines, columns_, level_);
+}
+
+void ParquetWriter::add_group(const DocumentPages& pages, std::string& out) {
   if (pages.rows == 0) return;
   begin(out);
   Group group{pages.rows, {}};
@@ -179,18 +180,6 @@ void ParquetWriter::append_group(const DocumentPages& pages, std::string& out) {
     offset_ += bytes;
   }
   groups_.push_back(std::move(group));
-}
-
-void ParquetWriter::add_groups(std::span<std::string> pieces, std::string& out) {
-  for (std::string& piece : pieces) piece.reserve(piece.size() + kLinePadding);
-  if (columns_.empty()) choose_columns(pieces);
-  std::vector<DocumentPages> pages(pieces.size());
-  parallel_for(static_cast<int64_t>(pieces.size()), 1, [&](int64_t first, int64_t last) {
-    for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
-      pages[i] = make_pages(pieces[i], columns_, level_);
-    }
-  });
-  for (const DocumentPages& each : pages) append_group(each, out);
 }
 
 void ParquetWriter::append_footer(std::string& out) const {

@@ -3,7 +3,6 @@
 // state between groups can be kept and gone on from, so that a file can be finished after a kill.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -18,9 +17,13 @@ class ParquetWriter {
   // One whose state() this is, or a new one for null. Fault::data with `where` when it is damaged.
   ParquetWriter(int level, const Json& state, const std::string& where);
 
-  // Appends to `out` what comes next in the file: a row group for each piece (JSON lines) that has
-  // documents, worked on by all threads. Changes no piece but its capacity.
-  void add_groups(std::span<std::string> pieces, std::string& out);
+  // By these documents (JSON lines), unless it has columns already. Here and below, nothing of
+  // `lines` changes but its capacity.
+  void choose_columns(std::string& lines);
+  // Any thread may make them.
+  DocumentPages pages_of(std::string& lines) const;
+  // Appends to `out` what comes next in the file: a row group, if there are documents.
+  void add_group(const DocumentPages& pages, std::string& out);
 
   // The end of the file.
   void finish(std::string& out);
@@ -37,8 +40,6 @@ class ParquetWriter {
   };
 
   void begin(std::string& out);
-  void choose_columns(std::span<const std::string> pieces);
-  void append_group(const DocumentPages& pages, std::string& out);
   void append_footer(std::string& out) const;
 
   int level_;
