@@ -409,7 +409,7 @@ void print_tables(const Options& o, const Results& results) {
   add(question_table(scores));
   for (const EnvironmentScore& s : results.environments) add(wrong_attempts(s.problems, o.show));
   for (const auto& [file, score] : results.questions) add(wrong_attempts(score.problems, o.show));
-  std::fputs(text.c_str(), stdout);
+  print_text(text);
 }
 
 int run_beside(const Options& o, Inputs in) {

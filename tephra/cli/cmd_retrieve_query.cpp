@@ -127,7 +127,7 @@ int run(const Options& o) {
     print("{}: {} times, in {} chunks", w.word, w.times, w.chunks);
   }
   if (!found.counts.empty()) print("");
-  std::fputs(context_text(index, found).c_str(), stdout);
+  print_text(context_text(index, found));
   return 0;
 }
 

@@ -326,7 +326,7 @@ void write_tree(const Path& folder, const RsaReport& report) {
 
 void print_one(const RsaQuestion& question, const RsaOutcome& outcome) {
   print("{}\n", trim(outcome.tree.rounds.back()[outcome.chosen()].text));
-  std::fputs(rsa_vote_table(question, outcome).c_str(), stdout);
+  print_text(rsa_vote_table(question, outcome));
   if (!question.right) return;
   const RsaRound& last = outcome.rounds.back();
   print("\nmean {:.1f} %, majority {}; of the first traces {:.1f} % are right", 100 * last.mean,
@@ -339,7 +339,7 @@ void print_results(const Options& o, const RsaReport& report) {
   } else if (o.prompt || o.prompt_file) {
     print_one(report.questions[0], report.outcomes[0]);
   } else {
-    std::fputs(rsa_score_table(summarize_rsa(report.outcomes)).c_str(), stdout);
+    print_text(rsa_score_table(summarize_rsa(report.outcomes)));
   }
   RsaTokens tokens;
   for (const RsaOutcome& each : report.outcomes) tokens += tokens_of(each.tree);

@@ -3,6 +3,6 @@
 
 namespace tephra {
 
-void Table::print() const { std::fputs(text().c_str(), stdout); }
+void Table::print() const { print_text(text()); }
 
 }  // namespace tephra

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "tephra/base/format.h"
 #include "tephra/base/json.h"
@@ -11,10 +12,13 @@
 
 namespace tephra {
 
+// As it is: a model may write any byte, zero too.
+inline void print_text(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
 // One line.
 template <class... Args>
 void print(FormatString<Args...> text, const Args&... args) {
-  std::fputs((tephra::format<Args...>(text, args...) + "\n").c_str(), stdout);
+  print_text(tephra::format<Args...>(text, args...) + "\n");
 }
 
 inline void print_json(const Json& document) { print("{}", document.dump(2)); }

@@ -7,6 +7,7 @@
 #include "tephra/base/files.h"
 #include "tephra/base/format.h"
 #include "tephra/base/json.h"
+#include "tephra/base/text.h"
 #include "tests/cli/chat_model.h"
 #include "tests/support/program.h"
 #include "tests/support/scratch.h"
@@ -199,6 +200,23 @@ TEST_F(RsaCommand, TellsResultsThatCannotBeWritten) {
   EXPECT_NE(ran.code, 0) << ran.err;
   EXPECT_NE(ran.err.find("tree.html"), std::string::npos) << ran.err;
   EXPECT_EQ(Json::parse(ran.out, "stdout").find("asked")->integer(), 1);
+}
+
+TEST_F(RsaCommand, PrintsAnyByteThatAModelWrites) {
+  // Long enough that the zero byte, one token of a thousand, is in some of them.
+  int zeros = 0;
+  for (const char* seed : {"1", "2", "3"}) {
+    const Ran ran = rsa({"--prompt", "x", "--n", "1", "--rounds", "0", "--beta", "1500", "--seed",
+                         seed, "--out", at(std::string("tree") + seed)});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    const Json tree =
+        Json::parse(read_file(scratch_ / (std::string("tree") + seed) / "tree.json"), "tree.json");
+    const Json& chosen = *tree.find("questions")->array()[0].find("chosen");
+    const std::string text(trim(chosen.find("text")->string()));
+    EXPECT_TRUE(ran.out.starts_with(text + "\n")) << seed;
+    zeros += text.find('\0') != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(zeros, 0);
 }
 
 TEST_F(RsaCommand, FewTracesNeedNoOtherFlag) {
