@@ -32,7 +32,7 @@ def launchers():
         if shutil.which(name):
             found[name] = [name, "-n", str(RANKS)]
     if shutil.which("srun") and answers(["scontrol", "ping"]):
-        found["srun"] = ["srun", "--overcommit", "-n", str(RANKS)]
+        found["srun"] = ["srun", "--overcommit", "--kill-on-bad-exit=1", "-n", str(RANKS)]
     return found
 
 
