@@ -18,9 +18,9 @@
 
 namespace tephra {
 
-void use_avx2_at_most() {
+void use_avx2_at_most([[maybe_unused]] bool on) {
 #if defined(__x86_64__)
-  hwy::DisableTargets(HWY_AVX2 - 1);  // better ones have lower bits
+  hwy::DisableTargets(on ? HWY_AVX2 - 1 : 0);  // better ones have lower bits
 #endif
 }
 

@@ -37,8 +37,8 @@ double load_average();
 // Name and version of the libraries that the kernels stand on.
 std::vector<std::pair<std::string, std::string>> device_libraries();
 
-// Kernels take no wider vectors than AVX2 has, from now on: for measuring what machines without
-// AVX-512 get. Not while kernels run.
-void use_avx2_at_most();
+// Kernels take no wider vectors than AVX2 has, from now on, or all of them again: for measuring
+// what machines without AVX-512 get. Not while kernels run.
+void use_avx2_at_most(bool on = true);
 
 }  // namespace tephra

@@ -47,7 +47,7 @@ TEST(Relay, TakesInOrderWhatThreadsDoInAnyOrder) {
       }
       return next < 100;
     });
-    relay.run(static_cast<size_t>(threads));
+    relay.run(static_cast<size_t>(threads), 4);
     ASSERT_EQ(doubled.size(), 100u);
     ASSERT_EQ(sums.size(), 50u);
     for (int i = 0; i < 100; ++i) EXPECT_EQ(doubled[static_cast<size_t>(i)], 2 * i);
@@ -71,8 +71,26 @@ TEST(Relay, WorksOnWhatIsReadNextBesideWhatIsNotDone) {
     }
     return reads < 2;
   });
-  relay.run(2);
+  relay.run(2, 1);
   EXPECT_TRUE(later);
+}
+
+TEST(Relay, DoesNotReadOnWithoutEndWhileOneTakes) {
+  const Threads set(2);
+  constexpr size_t kAhead = 3;
+  std::atomic<size_t> reads = 0, read_meanwhile = 0;
+  Relay relay(1, [&] {
+    relay.add(0, {[] {},
+                  [&, first = reads == 0] {
+                    if (!first) return;
+                    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                    read_meanwhile = reads.load();
+                  }});
+    return ++reads < 1000;
+  });
+  relay.run(2, kAhead);
+  EXPECT_EQ(reads, 1000u);
+  EXPECT_LE(read_meanwhile, Relay::most_tasks(kAhead));
 }
 
 TEST(Relay, RethrowsWhatATaskThrowsAndEnds) {
@@ -92,7 +110,7 @@ TEST(Relay, RethrowsWhatATaskThrowsAndEnds) {
                       }});
         return ++reads < 1000;
       });
-      EXPECT_THROW(relay.run(static_cast<size_t>(threads)), std::runtime_error);
+      EXPECT_THROW(relay.run(static_cast<size_t>(threads), 0), std::runtime_error);
       EXPECT_LE(taken, 3);
     }
   }

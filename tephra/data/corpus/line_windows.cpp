@@ -62,12 +62,10 @@ bool LineWindows::read_more(std::string& to) {
 // Reads until the window has its size and a whole piece.
 void LineWindows::fill(LineWindow& window, Scan& scan) {
   std::string& bytes = window.bytes;
-  const size_t wanted =
-      std::min(window_bytes_, std::max(kFirstWindow, 3 * static_cast<size_t>(offset_)));
-  bytes.reserve(wanted + kReadBytes + LineWindow::kPadding);
+  bytes.reserve(window_bytes_ + kReadBytes + LineWindow::kPadding);
   bytes = rest_;
   rest_.clear();
-  while (scan_lines(window, scan) && (bytes.size() < wanted || cut_.bytes == 0)) {
+  while (scan_lines(window, scan) && (bytes.size() < window_bytes_ || cut_.bytes == 0)) {
     if (bytes.size() > max_line_bytes_ && scan.line == 0) {
       skip_long_line(window);
       scan = {};

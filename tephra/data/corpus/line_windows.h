@@ -47,9 +47,6 @@ class LineWindows {
  public:
   // A piece ends with the line that makes it this large, and before a line that is too long.
   static constexpr size_t kPieceBytes = size_t{1} << 20;
-  // The first window; each next one is three times as large as all before it, up to the size that
-  // is given: so that work begins soon.
-  static constexpr size_t kFirstWindow = size_t{1} << 20;
 
   LineWindows(const Path& path, size_t window_bytes, size_t max_line_bytes)
       : path_(path), window_bytes_(window_bytes), max_line_bytes_(max_line_bytes) {}

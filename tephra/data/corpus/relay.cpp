@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/data/corpus/relay.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "tephra/base/parallel.h"
@@ -13,12 +12,12 @@ void Relay::add(size_t line, Task task) {
   Line& to = lines_[line];
   const bool done = !task.work;
   to.entries.push_back({std::move(task), done});
+  ++tasks_;
   changed_.notify_all();
 }
 
-void Relay::run(size_t threads) {
-  // One thread works on what it has just read; more of them must not wait for the one that reads.
-  ahead_ = threads > 1 ? 2 * threads : 0;
+void Relay::run(size_t threads, size_t ahead) {
+  ahead_ = ahead;
   parallel_for(static_cast<int64_t>(threads), 1, [&](int64_t, int64_t) { work(); });
   if (error_) std::rethrow_exception(error_);
 }
@@ -34,11 +33,7 @@ void Relay::work() {
   }
 }
 
-bool Relay::ended() const {
-  if (error_) return true;
-  return all_read_ && std::all_of(lines_.begin(), lines_.end(),
-                                  [](const Line& line) { return line.entries.empty(); });
-}
+bool Relay::ended() const { return error_ || (all_read_ && tasks_ == 0); }
 
 // What is nearest to its end comes first, so that little lies about.
 bool Relay::step(Lock& lock) {
@@ -62,6 +57,7 @@ bool Relay::take_front(Line& line, Lock& lock) {
     task.take();
   });
   line.entries.pop_front();
+  --tasks_;
   if (line.begun > 0) --line.begun;
   line.taking = false;
   return true;
@@ -77,7 +73,7 @@ bool Relay::work_on_next(Line& line, Lock& lock) {
 }
 
 bool Relay::read_on(Lock& lock) {
-  if (reading_ || all_read_) return false;
+  if (reading_ || all_read_ || tasks_ >= most_tasks(ahead_)) return false;
   reading_ = true;
   bool more = false;
   unlocked(lock, [&] { more = read_(); });

@@ -26,9 +26,12 @@ class Relay {
   // From `read`, or when a task of a line before is taken.
   void add(size_t line, Task task);
 
-  // Until everything is read and taken, on so many threads; within a parallel_for, on one. After an
+  // Until everything is read and taken, on so many threads; within a parallel_for, on one. Reads
+  // while fewer than `ahead` tasks wait in the first line, and when there is nothing else to do,
+  // but not while most_tasks(ahead) tasks are there: the one that takes may be slow. After an
   // exception no task is begun; the first one is rethrown.
-  void run(size_t threads);
+  void run(size_t threads, size_t ahead);
+  static constexpr size_t most_tasks(size_t ahead) { return 4 * ahead + 8; }
 
  private:
   struct Entry {
@@ -54,7 +57,7 @@ class Relay {
   std::condition_variable changed_;
   std::vector<Line> lines_;
   std::function<bool()> read_;
-  size_t ahead_ = 0;  // so many tasks are to wait in the first line
+  size_t ahead_ = 0, tasks_ = 0;
   bool reading_ = false, all_read_ = false;
   std::exception_ptr error_;
 };

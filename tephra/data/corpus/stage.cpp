@@ -30,27 +30,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of the memory that a stage may use: two windows (one is read while the other is worked on), what
-// comes out of one, and what threads need beside it.
-constexpr int64_t kMemoryWindows = 4;
-constexpr size_t kMostWindow = size_t{32} << 20, kLeastWindow = size_t{2} << 20;
-// For each thread that works on the file: what comes in and goes out stays in its cache.
-constexpr size_t kMostOwnWindow = size_t{4} << 20;
+// Of the memory that a stage may use: what is read ahead, what is worked on, what comes out of it,
+// and what threads need beside it.
+constexpr int64_t kMemoryParts = 4;
 
-// How a file is worked on: by how many threads, one of which reads the next window meanwhile.
+// How a file is worked on: by how many threads, and how many pieces are read ahead for them.
 struct Pace {
-  size_t window_bytes;
   size_t threads;
+  size_t ahead;
 };
 
 size_t memory_of(const StageSettings& settings) {
-  return static_cast<size_t>(std::max<int64_t>(0, settings.memory_bytes)) / kMemoryWindows;
+  return static_cast<size_t>(std::max<int64_t>(0, settings.memory_bytes)) / kMemoryParts;
 }
 
 Pace pace_of(const StageSettings& settings, size_t threads, size_t files_at_once) {
-  const size_t most = std::min(kMostWindow, threads * kMostOwnWindow);
-  const size_t bytes = std::clamp(memory_of(settings) / files_at_once, kLeastWindow, most);
-  return {settings.window_bytes > 0 ? settings.window_bytes : bytes, threads};
+  const size_t memory = memory_of(settings) / files_at_once;
+  return {threads, threads > 1 ? std::min(2 * threads, memory / LineWindows::kPieceBytes) : 0};
 }
 
 std::vector<std::span<const Line>> pieces_of(const LineWindow& window) {
@@ -81,7 +77,7 @@ class FileRun {
         progress_(progress),
         before_(before),
         line_(before ? before->line_ + kLines : 0),
-        windows_(before ? Path() : file.path, pace.window_bytes,
+        windows_(before ? Path() : file.path, settings_.window_bytes,
                  static_cast<size_t>(settings_.max_line_bytes)),
         journal_(settings_.out / kWorkFolder / (file.title() + ".journal"),
                  static_cast<size_t>(settings_.samples)) {
@@ -178,7 +174,7 @@ class FileRun {
       first->add_window(relay, std::move(window));
       return true;
     });
-    relay.run(pace_.threads);
+    relay.run(pace_.threads, pace_.ahead);
   }
 
   void close() {
@@ -526,7 +522,8 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
   }
   const auto threads = static_cast<size_t>(num_threads());
   FileShares shares(files, ours, threads);
-  if (threads > 1 && memory_of(settings) / threads < kLeastWindow) shares = FileShares(ours);
+  if (threads > 1 && memory_of(settings) / threads < settings.window_bytes)
+    shares = FileShares(ours);
   side_by_side(shares.apart, threads, [&](size_t i, FunctionRef<void()> check_in) {
     visit(i, true, 1, threads, check_in);
   });

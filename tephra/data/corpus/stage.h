@@ -46,10 +46,11 @@ struct StageSettings {
   int64_t samples = 5;
   int level = 3;  // of zstd
   DocumentFormat format = DocumentFormat::jsonl;
-  // About what may be used: windows are as large as it allows. Lines above it are read all the
+  // About what may be used: as much is read ahead as it allows. Lines above it are read all the
   // same.
   int64_t memory_bytes = int64_t{4} << 30;
-  size_t window_bytes = 0;                    // of one; 0: by the memory
+  // Small windows stay in the cache, and other threads need not wait long for the one that reads.
+  size_t window_bytes = size_t{2} << 20;
   int64_t journal_bytes = int64_t{64} << 20;  // of input that a killed run may have to read again
 };
 
