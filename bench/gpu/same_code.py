@@ -39,15 +39,16 @@ def sections(elf):
 
 
 def attributes(data, symbols):
+    """What, of which symbol (or of none), its value."""
     found, at = [], 0
     while at < len(data):
         form, what, value = struct.unpack_from("<BBH", data, at)
-        at += 4
+        at, symbol = at + 4, None
         if form == 4:  # value is the size of what follows
             value, at = data[at:at + value], at + value
             if what in OF_SYMBOLS:
-                value = symbols[struct.unpack_from("<I", value)[0]], value[4:]
-        found.append((what, value))
+                symbol, value = symbols[struct.unpack_from("<I", value)[0]], value[4:]
+        found.append((what, symbol, value))
     return found
 
 
@@ -59,11 +60,12 @@ def add_cubin(cubin, parts):
         if name.startswith(KEPT):
             parts.setdefault(plain(name), []).append(data)
         elif name == ".nv.info":
-            for what, value in attributes(data, symbols):
-                if isinstance(value, tuple):
-                    parts.setdefault(f"attribute {what:#x} of {value[0]}", []).append(value[1])
+            for what, symbol, value in attributes(data, symbols):
+                if symbol:
+                    parts.setdefault(f"attribute {what:#x} of {symbol}", []).append(value)
         elif name.startswith(".nv.info."):
-            parts.setdefault(plain(name), []).append(attributes(data, symbols))
+            values = [(what, value) for what, _, value in attributes(data, symbols)]
+            parts.setdefault(plain(name), []).append(values)
 
 
 def cubins(data):
@@ -108,8 +110,8 @@ def kernels(path):
     return parts
 
 
-def drop_renamed(before, after):
-    """Kernels that have the same code under another name."""
+def undo_renaming(before, after):
+    """Kernels that have the same code under another name get their old one."""
     gone = [k for k in before if k not in after and k.startswith(".text.")]
     come = [k for k in after if k not in before and k.startswith(".text.")]
     for old in gone:
@@ -118,9 +120,8 @@ def drop_renamed(before, after):
             continue
         come.remove(new)
         print(f"renamed: {old[6:]} -> {new[6:]}")
-        for parts, name in (before, old[6:]), (after, new[6:]):
-            for key in [k for k in parts if name in k]:
-                parts.pop(key)
+        for key in [k for k in after if k.endswith(new[6:])]:
+            after[key[:-len(new[6:])] + old[6:]] = after.pop(key)
 
 
 def main():
@@ -128,7 +129,7 @@ def main():
         sys.exit(__doc__)
     before, after = (kernels(pathlib.Path(word)) for word in sys.argv[1:])
     count = sum(k.startswith(".text.") for k in before)
-    drop_renamed(before, after)
+    undo_renaming(before, after)
     different = [k for k in sorted(before.keys() | after.keys()) if before.get(k) != after.get(k)]
     for key in different:
         print("only before:" if key not in after else "only after:" if key not in before else "differs:", key)
