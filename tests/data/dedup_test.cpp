@@ -3,6 +3,7 @@
 // planted copies.
 #include <gtest/gtest.h>
 
+#include <future>
 #include <map>
 #include <random>
 #include <set>
@@ -494,9 +495,10 @@ struct DedupCorpus {
     inputs.push_back((scratch / source).string());
   }
 
-  StageRun run(const std::string& out, DedupOptions options) {
+  StageRun run(const std::string& out, DedupOptions options, const Shard& shard = {}) const {
     StageSettings stage;
     stage.out = scratch / out;
+    stage.shard = shard;
     return dedup_corpus(corpus_files(inputs), options, stage);
   }
 
@@ -693,6 +695,30 @@ TEST(Dedup, GivesTheSameClustersInLittleMemory) {
   const std::string plenty = (corpus.run("a", options), corpus.bytes("a"));
   options.memory_bytes = 1;
   EXPECT_EQ((corpus.run("b", options), corpus.bytes("b")), plenty);
+}
+
+TEST(Dedup, ShardsMayClusterAtTheSameTimeInLittleMemory) {
+  DedupCorpus corpus;
+  std::mt19937 words(47);
+  std::vector<std::string> texts;
+  for (int i = 0; i < 1500; ++i) texts.push_back(i % 4 == 3 ? texts.back() : sentence(words, 20));
+  corpus.add("web", texts);
+  corpus.add("books", texts);
+  DedupOptions options = with_preset("native");
+  const std::string want = (corpus.run("alone", options), corpus.bytes("alone"));
+  options.memory_bytes = 1;
+  for (const int64_t index : {0, 1, 0}) corpus.run("shards", options, {index, 2});
+  for (int again = 0; again < 5; ++again) {  // nothing but the clusters is left to be made twice
+    const auto shard = [&](int64_t index) {
+      return std::async(std::launch::async, [&, index] {
+        return corpus.run("shards", options, {index, 2});
+      });
+    };
+    std::future<StageRun> first = shard(0), second = shard(1);
+    first.get();
+    second.get();
+  }
+  EXPECT_EQ((corpus.run("shards", options), corpus.bytes("shards")), want);
 }
 
 }  // namespace

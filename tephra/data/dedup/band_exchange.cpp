@@ -44,7 +44,7 @@ BandExchange::BandExchange(const SignatureFiles& signatures, const RankLists& li
 
 void BandExchange::spread(const SignatureFiles& signatures, const Shard& shard,
                           int64_t memory_bytes, const std::vector<bool>& gone) const {
-  BandSpread spread(plan_, rank_, memory_bytes / 4);
+  BandSpread spread(plan_, rank_, memory_bytes / 4 * 3);  // the rest is for what is read
   signatures.each_document(
       [&](uint32_t document, const uint64_t* keys) {
         if (!gone.empty() && gone[document]) return;

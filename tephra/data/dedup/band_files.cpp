@@ -64,7 +64,9 @@ void BandSpread::append(size_t to, int64_t at, std::string_view bytes) {
   output.file.reset();
 }
 
-void BandSpread::write(size_t to, size_t part, std::vector<BandRecord>& buffer) {
+void BandSpread::write(size_t range, size_t band) {
+  std::vector<BandRecord>& buffer = buffers_[range * plan_.bands + band];
+  const size_t to = range / plan_.ranges, part = plan_.part(range, band);
   Output& output = outputs_[to];
   const std::string_view bytes = bytes_of(std::span<const BandRecord>(buffer));
   append(to, output.records * static_cast<int64_t>(sizeof(BandRecord)), bytes);
@@ -76,8 +78,7 @@ void BandSpread::write(size_t to, size_t part, std::vector<BandRecord>& buffer) 
 
 void BandSpread::finish() {
   for (size_t i = 0; i < buffers_.size(); ++i) {
-    const size_t range = i / plan_.bands, band = i % plan_.bands;
-    if (!buffers_[i].empty()) write(range / plan_.ranges, part(band, range), buffers_[i]);
+    if (!buffers_[i].empty()) write(i / plan_.bands, i % plan_.bands);
     release(buffers_[i]);
   }
   for (size_t to = 0; to < outputs_.size(); ++to) {

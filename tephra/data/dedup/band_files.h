@@ -23,6 +23,7 @@ struct BandPlan {
 
   // What is read at once: one range of one band.
   size_t parts() const { return bands * ranges; }
+  size_t part(size_t range, size_t band) const { return band * ranges + range % ranges; }
   size_t range_of(uint64_t key) const {
     return static_cast<size_t>(static_cast<unsigned __int128>(key) * (ranks * ranges) >> 64);
   }
@@ -40,10 +41,9 @@ class BandSpread {
 
   void add(size_t band, const BandRecord& record) {
     const size_t range = plan_.range_of(record.key);
-    const size_t to = range / plan_.ranges;
     std::vector<BandRecord>& buffer = buffers_[range * plan_.bands + band];
     buffer.push_back(record);
-    if (buffer.size() == capacity_) write(to, part(band, range), buffer);
+    if (buffer.size() == capacity_) write(range, band);
   }
   void finish();  // after the last record; Fault::data when the disk is full
 
@@ -62,10 +62,7 @@ class BandSpread {
   };
   friend class BandShare;
 
-  size_t part(size_t band, size_t range) const {
-    return band * plan_.ranges + range % plan_.ranges;
-  }
-  void write(size_t to, size_t part, std::vector<BandRecord>& buffer);
+  void write(size_t range, size_t band);
   void append(size_t to, int64_t at, std::string_view bytes);
 
   BandPlan plan_;

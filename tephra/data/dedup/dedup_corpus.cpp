@@ -156,6 +156,13 @@ IndexManifest index_manifest(const DedupOptions& options, const Path& work) {
   return IndexManifest::read(snapshot);
 }
 
+// Ranks share it; shards know nothing of each other and may run at the same time.
+Path exchange_folder(const StageSettings& stage) {
+  const Path folder = stage.out / kDedupFolder / "exchange";
+  return stage.ranks ? folder
+                     : folder / format("shard-{}-of-{}", stage.shard.index, stage.shard.count);
+}
+
 // Of ranks: what they tell each other, and the records of this one's range of keys.
 struct RankBands {
   RankLists lists;
@@ -437,7 +444,7 @@ StageRun dedup_corpus(std::span<const CorpusFile> files, const DedupOptions& opt
   for (const uint32_t source : sources.of_file) skip_file.push_back(rules.untouched[source]);
   std::vector<ClusterMember> members;
   {
-    const Path folder = stage.out / kDedupFolder / "exchange";
+    const Path folder = exchange_folder(stage);
     std::optional<RankBands> of_ranks;
     if (stage.ranks) of_ranks.emplace(signatures, folder, stage, options.memory_bytes);
     known.find(signatures, {rules.verify, rules.similarity, options.memory_bytes}, skip_file,
