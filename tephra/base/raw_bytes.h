@@ -14,7 +14,7 @@ class RawBytes {
   // What was in it is gone.
   std::span<char> resize(size_t size) {
     if (!bytes_ || size > capacity_) {  // also for none: decoders want an address
-      bytes_.reset();  // before the new one, so that both are never there
+      bytes_.reset();                   // before the new one, so that both are never there
       capacity_ = 0;
       bytes_ = std::make_unique_for_overwrite<char[]>(size);
       capacity_ = size;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generation for many prompts at once. Sequences that end leave the batch and waiting prompts take
 // their places, step by step. The tokens of a request depend on its prompt, its stream and the
-// options alone, to the bit, whatever runs beside it: every pass is computed by the kernels for many
-// rows, in which rows do not see each other
+// options alone, to the bit, whatever runs beside it: every pass is computed by the kernels for
+// many rows, in which rows do not see each other
 // (docs/decisions/0016-batches-in-one-kernel-class.md).
 #pragma once
 
