@@ -74,19 +74,21 @@ void* aligned_block(int64_t alignment, int64_t bytes) {
   return failed == 0 ? block : nullptr;
 }
 
+thread_local bool small_blocks_gone = false;  // of a thread that ends
+
 // Freed small blocks of a thread, for its next ones. A decoded token takes and frees a thousand
 // small tensors, and aligned blocks are what the system's allocator is slow at.
 class SmallBlocks {
  public:
   ~SmallBlocks() {
     free_kept();
-    gone_ = true;
+    small_blocks_gone = true;
   }
 
   // Of the calling thread; null when it ends and has given its own back already.
   static SmallBlocks* of_thread() {
     thread_local SmallBlocks blocks;
-    return gone_ ? nullptr : &blocks;
+    return small_blocks_gone ? nullptr : &blocks;
   }
 
   void* take(int64_t bytes) {
@@ -115,7 +117,6 @@ class SmallBlocks {
     kept_ = 0;
   }
 
-  inline static thread_local bool gone_ = false;
   std::array<std::vector<void*>, static_cast<size_t>(kSmallestCached / kAlignment)> free_;
   int64_t kept_ = 0;
 };
