@@ -63,11 +63,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string lines = valid_lines(bytes);
   // Two row groups, so that the columns of the first have to take what they never saw.
   const size_t half = std::min(lines.find('\n', lines.size() / 2), lines.size() - 1) + 1;
-  std::vector<std::string> first = {lines.substr(0, half)}, second = {lines.substr(half)};
+  std::string first = lines.substr(0, half), second = lines.substr(half);
   std::string file;
   ParquetWriter writer(1);
-  writer.add_groups(first, file);
-  writer.add_groups(second, file);
+  for (std::string* group : {&first, &second}) {
+    writer.choose_columns(*group);
+    writer.add_group(writer.pages_of(*group), file);
+  }
   writer.finish(file);
   const fuzz::MemoryFile stored(file);
   const std::unique_ptr<ByteReader> reader = open_parquet_documents(stored.path());
