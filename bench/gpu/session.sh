@@ -9,7 +9,7 @@
 #   bench/gpu/session.sh check KIT [PART...]
 #                                          there: what has to hold for an integrated build, in one call of
 #                                          nine minutes; or only parts of these names, or of names that
-#                                          begin so (ops, decode, racecheck-pass)
+#                                          begin so (ops, decode, racecheck-pass); into $OUT
 #   bench/gpu/session.sh hunt KIT          there: looks for answers that depend on chance or on what else
 #                                          runs, each test many times and in every mode of the stream
 #   bench/gpu/session.sh attention KIT     there: layers and kernels of attention beside cuDNN's, at lengths from
@@ -17,13 +17,19 @@
 #
 # BUILD needs the targets tephra, infer_test, ops_test and optim_test, for kernels of attention also
 # attention_bench. Parts fail on their own: the rest still runs, and the exit status says whether any did.
+# Ctrl-C, TERM and HUP end them all.
 set -u
+
+die() {
+  echo "session.sh: $*" >&2
+  exit 2
+}
 
 pack() {
   build=$1
-  kit=$2
+  kit=${2%/}
   root=$(dirname "$0")/../..
-  rm -rf "$kit"
+  rm -rf "$kit" "$kit.tar.xz"
   mkdir -p "$kit/bin" "$kit/lib"
   for binary in "$build/tephra" "$build/tests/infer_test" "$build/tests/ops_test" "$build/tests/optim_test" \
     "$build/attention_bench"; do
@@ -40,25 +46,72 @@ pack() {
     cp "$root/$file" "$kit/$file" || exit 1
   done
   cp "$0" "$kit/session.sh"
-  tar -C "$(dirname "$kit")" -cJf "$kit.tar.xz" "$(basename "$kit")" || exit 1
+  git -C "$root" describe --always --dirty >"$kit/commit" || echo unknown >"$kit/commit"
+  tar -C "$(dirname "$kit")" -cJf "$kit.tar.xz.new" "$(basename "$kit")" || exit 1
+  mv "$kit.tar.xz.new" "$kit.tar.xz"
+  echo "commit $(cat "$kit/commit")"
   ls -l "$kit.tar.xz"
+}
+
+# An archive replaces whatever folder lies beside it: that may be an older kit, or half of one.
+open_kit() {
+  kit=${1%/}
+  if [ -f "$kit.tar.xz" ]; then
+    rm -rf "$kit" "$kit.new"
+    mkdir "$kit.new" || exit 2
+    tar -C "$kit.new" --strip-components=1 -xJf "$kit.tar.xz" || die "$kit.tar.xz cannot be unpacked"
+    mv "$kit.new" "$kit" || exit 2
+  fi
+  [ -f "$kit/commit" ] || die "$kit is no kit that pack has made, and there is no $kit.tar.xz"
+  export LD_LIBRARY_PATH="$kit/lib:${LD_LIBRARY_PATH:-}" NO_COLOR=1
+  trap hand_on INT TERM HUP
+}
+
+# --- processes ---
+#
+# Each part is a process group, led by `timeout`, which hands a TERM on to all of it and kills what is left
+# after five seconds. Each shell knows what it waits for, and hands a signal on to that.
+
+stopped=
+children=
+
+hand_on() {
+  stopped=yes
+  # shellcheck disable=SC2086  # words
+  [ -z "$children" ] || kill $children 2>/dev/null
+}
+
+# Waits for the child PID, though signals come, and sets its status.
+ended() {
+  wait "$1"
+  status=$?
+  while [ $status -gt 128 ] && kill -0 "$1" 2>/dev/null; do
+    wait "$1"
+    status=$?
+  done
+}
+
+# SECONDS COMMAND...
+limited() {
+  timeout -k 5 "$@" &
+  children=$!
+  [ -z "$stopped" ] || hand_on
+  ended $children
+  kill -KILL -- -$children 2>/dev/null # whoever outlived the command
+  children=
+  return $status
 }
 
 failed=0
 part() {
+  [ -z "$stopped" ] || exit 1
   limit=$1
   shift
   echo "== $*"
-  timeout "$limit" "$@" 2>&1 || {
-    echo "-- failed: status $?"
+  limited "$limit" "$@" 2>&1 || {
+    echo "-- failed: status $status"
     failed=1
   }
-}
-
-open_kit() {
-  kit=$1
-  [ -d "$kit" ] || tar -C "$(dirname "$kit")" -xJf "$kit.tar.xz" || exit 1
-  export LD_LIBRARY_PATH="$kit/lib:${LD_LIBRARY_PATH:-}" NO_COLOR=1
 }
 
 run() {
@@ -128,15 +181,85 @@ attention() {
 
 # --- check ---
 #
-# A part has a name, a limit, a log and a line of the summary. Logs come back as $OUT/check.tar.gz, the
-# summary as $OUT/summary.txt. Nothing runs past LIMIT seconds: parts get what is left, then none.
+# A part has a name, a limit, a log and a line of the summary. Nothing runs past LIMIT seconds: parts get what
+# is left, then none. $OUT/summary.txt and $OUT/check.tar.gz (the logs) are written again after each part, so
+# that a call that is cut has brought out what ended before.
 
-wanted() {
-  [ -z "$parts" ] && return 0
-  for asked in $parts; do
-    case "$1" in "$asked" | "$asked"-*) return 0 ;; esac
-  done
-  return 1
+# In the order in which they run, the most important first.
+tests='ops-0 ops-1 ops-2 ops-3 infer optim runs'
+alone='large verify step decode-1 decode-2 decode-4 decode-16 decode-64 decode-128 decode-128-short bits-8 bits-4 same'
+memory='memcheck-symmetric memcheck-pass memcheck-tiles memcheck-cca'
+memory="$memory racecheck-symmetric racecheck-pass racecheck-tiles racecheck-cca"
+names="device $tests $alone $memory"
+
+# NAME: how long it may take, and what it is.
+check_part() {
+  case "$1" in
+    device) within 60 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader ;;
+    ops-*) within 150 env GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX="${1#ops-}" "$kit/bin/ops_test" \
+      --gtest_brief=1 --gtest_filter='*Gpu*' ;;
+    infer) within 150 "$kit/bin/infer_test" --gtest_brief=1 --gtest_filter='*Gpu*' ;;
+    optim) within 150 "$kit/bin/optim_test" --gtest_brief=1 --gtest_filter='GpuOptimizer*' ;;
+    runs) processes 150 killed,moved,kernel,missing,server ;;
+    large) processes 60 large ;;
+    verify) within 60 "$tephra" verify --model "$model" --self-check --dtype bf16 --device gpu --tokens 8 ;;
+    step) train 90 524288 2 "$tephra" ;;
+    same)
+      limit=${SAME_TOKENS:+520} # large steps are a call of their own
+      train "${limit:-150}" "${SAME_TOKENS:-32768}" 20 sh "$kit/session.sh" twice "$tephra"
+      ;;
+    decode-128-short) decode 128 16 ;;
+    decode-*) decode "${1#decode-}" 512 ;;
+    bits-*) decode 1 512 --bits "${1#bits-}" ;;
+    *-symmetric) sanitize "${1%-*}" optim_test 'GpuOptimizer.MakesMatricesThatAreSymmetricToTheBit' ;;
+    *-pass) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.ARowAloneHasTheBitsOfOneInCompany' ;;
+    *-tiles) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.GiveTheSameBitsInBf16' ;;
+    *-cca) sanitize "${1%-*}" ops_test 'Ops/GpuSuite.HasTheValuesAndGradientsOfTheCpu/cca_qk_*' ;;
+  esac
+}
+
+processes() {
+  within "$1" python3 "$kit/tests/train/gpu_runs_test.py" "$tephra" "$kit" --only "$2"
+}
+
+# SECONDS TOKENS STEPS TEPHRA...
+train() {
+  limit=$1
+  tokens=$2
+  steps=$3
+  shift 3
+  within "$limit" "$@" bench train --model "$model" --device gpu --context 4096 --micro-tokens 16384 \
+    --recompute dispatch --recompute activation --hash --batch-tokens "$tokens" --steps "$steps"
+}
+
+decode() {
+  batch=$1
+  context=$2
+  shift 2
+  within 45 "$tephra" bench decode --model "$model" --device gpu --tokens 96 --context "$context" \
+    --batch "$batch" "$@"
+}
+
+# The kernels that are new since a sanitizer last saw all of them, by the smallest tests that launch them.
+sanitize() {
+  sanitizer=${SANITIZER:-$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)}
+  within 170 "$sanitizer" --tool "$1" --error-exitcode 1 "$kit/bin/$2" --gtest_brief=1 --gtest_filter="$3"
+}
+
+# COMMAND...: the same steps end in the same state.
+twice() {
+  first=$("$@") || exit 1
+  echo "$first"
+  second=$("$@") || exit 1
+  echo "$second"
+  first=$(state_in "$first")
+  [ -n "$first" ] && [ "$first" = "$(state_in "$second")" ] && exit
+  echo "FAIL  two runs end in different states, or in none"
+  exit 1
+}
+
+state_in() {
+  echo "$1" | grep -o -E 'loss [0-9.]+: [0-9a-f]+'
 }
 
 # What a log says in one line: what failed; else tests that passed, tokens/s, a state's hash, a divergence;
@@ -159,116 +282,135 @@ verdict() {
   esac
 }
 
-# NAME LIMIT COMMAND...
-check_part() {
-  name=$1
-  limit=$2
-  shift 2
-  wanted "$name" || return 0
+# SECONDS COMMAND...: the part `name`. One that is stopped gets no line of its own, nor one that never began.
+within() {
   from=$(date +%s)
   left=$((deadline - from))
+  limit=$1
+  shift
   [ "$limit" -le "$left" ] || limit=$left
+  [ -z "$stopped" ] && [ "$limit" -gt 0 ] || return 0
   log=$logs/$name.log
-  if [ "$left" -gt 0 ]; then
-    timeout -k 5 "$limit" "$@" >"$log" 2>&1
-    status=$?
-  else
-    echo "no time was left for it" >"$log"
-    status=124
-  fi
-  printf '%s %4d s  %-24s %s\n' "$(verdict $status "$log")" $(($(date +%s) - from)) "$name" \
-    "$(figure "$log")" >"$logs/$name.line"
+  limited "$limit" "$@" >"$log" 2>&1
+  [ -z "$stopped" ] || return 0
+  took=$(($(date +%s) - from))
+  [ $status -ne 137 ] || [ $took -ge "$limit" ] || status=1 # killed, but not by us
+  printf '%s %4d s  %-24s %s\n' "$(verdict $status "$log")" $took "$name" "$(figure "$log")" >"$work/$name.line"
+  bring_out
 }
 
-check_tests() {
-  for shard in 0 1 2 3; do
-    check_part ops-$shard 150 env GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=$shard "$kit/bin/ops_test" \
-      --gtest_brief=1 --gtest_filter='*Gpu*' &
+# One writer at a time, and only whole files.
+bring_out() {
+  (
+    flock 9
+    summary >"$out/summary.new" || exit 1
+    mv "$out/summary.new" "$out/summary.txt" || exit 1
+    tar -C "$logs" -czf "$out/check.new" . 2>/dev/null
+    [ $? -le 1 ] && mv "$out/check.new" "$out/check.tar.gz" # 1: a log grew meanwhile
+  ) 9>"$work/lock"
+}
+
+summary() {
+  echo "commit $(cat "$kit/commit"), $gpu"
+  for each in $chosen; do
+    if [ -f "$work/$each.line" ]; then
+      cat "$work/$each.line"
+    else
+      printf 'LATE    - s  %-24s %s\n' "$each" "$([ -f "$logs/$each.log" ] && echo did not end || echo did not begin)"
+    fi
   done
-  check_part infer 150 "$kit/bin/infer_test" --gtest_brief=1 --gtest_filter='*Gpu*' &
-  check_part optim 150 "$kit/bin/optim_test" --gtest_brief=1 --gtest_filter='GpuOptimizer*' &
-  check_part runs 150 python3 "$kit/tests/train/gpu_runs_test.py" "$tephra" "$kit" \
-    --only killed,moved,kernel,missing,server &
-  wait
 }
 
-decode() {
-  check_part "$1" 45 "$tephra" bench decode --model "$model" --device gpu --tokens 96 --context "$3" \
-    --batch "$2" --bits "${4:-0}"
+matches() {
+  case "$1" in "$2" | "$2"-*) ;; *) return 1 ;; esac
 }
 
-# Alone: the run that does not fit takes all memory, the others are measured.
-check_speed() {
-  train="bench train --model $model --device gpu --context 4096 --micro-tokens 16384 --recompute dispatch"
-  train="$train --recompute activation --hash"
-  # shellcheck disable=SC2086  # words
-  check_part step 90 "$tephra" $train --batch-tokens 524288 --steps 2
-  for again in 1 2; do
-    # shellcheck disable=SC2086
-    check_part same-$again 260 "$tephra" $train --batch-tokens "${SAME_TOKENS:-32768}" --steps 20
+# ASKED...: sets the parts that are to run.
+choose() {
+  chosen=$names
+  [ $# -gt 0 ] || return 0
+  chosen=
+  for name in $names; do
+    for asked; do
+      matches "$name" "$asked" && chosen="$chosen $name" && break
+    done
   done
-  for batch in 1 2 4 16 64 128; do
-    decode decode-$batch $batch 512
+  for asked; do
+    for name in $chosen; do
+      matches "$name" "$asked" && continue 2
+    done
+    die "there is no part '$asked'; parts are: $names"
   done
-  decode decode-128-short 128 16
-  decode bits-8 1 512 8
-  decode bits-4 1 512 4
-  check_part verify 60 "$tephra" verify --model "$model" --self-check --dtype bf16 --device gpu --tokens 8
-  check_part large 60 python3 "$kit/tests/train/gpu_runs_test.py" "$tephra" "$kit" --only large
 }
 
-# The kernels that are new since a sanitizer last saw all of them, by the smallest tests that launch them.
-check_memory() {
-  sanitizer=${SANITIZER:-$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)}
-  for tool in memcheck racecheck; do
-    look="$sanitizer --tool $tool --error-exitcode 1"
-    # shellcheck disable=SC2086  # words
-    {
-      check_part $tool-symmetric 170 $look "$kit/bin/optim_test" --gtest_brief=1 \
-        --gtest_filter='GpuOptimizer.MakesMatricesThatAreSymmetricToTheBit' &
-      check_part $tool-pass 170 $look "$kit/bin/infer_test" --gtest_brief=1 \
-        --gtest_filter='DecodeFormsGpu.ARowAloneHasTheBitsOfOneInCompany' &
-      check_part $tool-tiles 170 $look "$kit/bin/infer_test" --gtest_brief=1 \
-        --gtest_filter='DecodeFormsGpu.GiveTheSameBitsInBf16' &
-      check_part $tool-cca 170 $look "$kit/bin/ops_test" --gtest_brief=1 \
-        --gtest_filter='Ops/GpuSuite.HasTheValuesAndGradientsOfTheCpu/cca_qk_*' &
-    }
+# PART...: those of them that are to run, one after another, or side by side.
+in_turn() {
+  for name; do
+    case " $chosen " in *" $name "*) check_part "$name" ;; esac
   done
-  wait
 }
 
-# The same steps end in the same state, or the second of them has failed.
-compare_states() {
-  [ -f "$logs/same-2.line" ] || return 0
-  first=$(grep -h -o -E 'loss [0-9.]+: [0-9a-f]+' "$logs/same-1.log")
-  second=$(grep -h -o -E 'loss [0-9.]+: [0-9a-f]+' "$logs/same-2.log")
-  if [ -z "$first" ] || [ "$first" != "$second" ]; then
-    sed -i 's/^..../FAIL/; s/$/ (not the state of same-1)/' "$logs/same-2.line"
-  fi
+side_by_side() {
+  started=
+  for name; do
+    (
+      children=
+      trap hand_on INT TERM HUP
+      in_turn "$name"
+    ) &
+    started="$started $!"
+    children=$started
+    [ -z "$stopped" ] || hand_on
+  done
+  for child in $started; do
+    ended "$child"
+  done
+  children=
 }
 
 check() {
-  deadline=$(($(date +%s) + ${LIMIT:-540}))
-  open_kit "$1"
+  limit=${LIMIT:-540}
+  case "$limit" in 0* | *[!0-9]*) die "LIMIT must be a number of seconds, is '$limit'" ;; esac
+  deadline=$(($(date +%s) + limit))
+  kit=${1%/}
   shift
-  parts=$*
+  choose "$@"
+  open_kit "$kit"
   tephra=$kit/bin/tephra
   model=${MODEL:-zaya1-8b}
   out=${OUT:-.}
-  logs=$(mktemp -d)
-  check_part device 60 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
-  check_tests
-  check_speed
-  check_memory
-  compare_states
-  summary=$out/summary.txt
-  for name in device ops infer optim runs step same decode bits verify large memcheck racecheck; do
-    find "$logs" -name "$name*.line" | sort -V | xargs -r cat
-  done >"$summary"
-  tar -C "$logs" -czf "$out/check.tar.gz" .
-  rm -r "$logs"
-  cat "$summary"
-  [ -s "$summary" ] && ! grep -v -q '^PASS' "$summary"
+  work=$(mktemp -d) || exit 1
+  logs=$work/logs
+  mkdir -p "$logs" "$work/scratch"
+  gpu='GPU unknown'
+  mkdir -p "$out"
+  if ! bring_out; then
+    rm -r "$work"
+    die "nothing can be written to $out (OUT)"
+  fi
+  export TMPDIR="$work/scratch"
+  if limited 60 nvidia-smi --query-gpu=name --format=csv,noheader >"$work/gpu" 2>/dev/null; then
+    gpu=$(head -n 1 "$work/gpu")
+  fi
+  # shellcheck disable=SC2086  # words
+  {
+    in_turn device
+    side_by_side $tests
+    in_turn $alone
+    side_by_side $memory
+  }
+  conclude
+}
+
+# What has no time left is not lost: the same command with these names runs it.
+conclude() {
+  summary
+  rm -rf "$work/scratch"
+  bring_out || die "$out cannot be written any more: the logs are in $logs"
+  rm -r "$work"
+  late=$(awk '$1 == "LATE" { printf " %s", $4 }' "$out/summary.txt")
+  [ -z "$late" ] || echo "late: session.sh check $kit$late"
+  ! sed 1d "$out/summary.txt" | grep -v -q '^PASS'
 }
 
 case "${1:-}" in
@@ -281,8 +423,12 @@ case "${1:-}" in
     ;;
   attention) attention "${2:?the folder of the kit}" ;;
   hunt) hunt "${2:?the folder of the kit}" ;;
+  twice)
+    shift
+    twice "$@"
+    ;;
   *)
-    sed -n '3,20s/^# \{0,1\}//p' "$0"
+    sed -n '3,21s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac
