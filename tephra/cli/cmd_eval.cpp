@@ -10,6 +10,7 @@
 #include "tephra/cli/command.h"
 #include "tephra/cli/eval_against.h"
 #include "tephra/cli/output.h"
+#include "tephra/device/ceilings.h"
 #include "tephra/eval/attempt_journal.h"
 #include "tephra/eval/report.h"
 #include "tephra/text/aggregation.h"
@@ -231,26 +232,27 @@ constexpr const char* kEnvironmentsGroup = "environments";
 Json settings_of(const Options& o, const Inputs& in) {
   Json stop = Json::Array{};
   for (const std::string& text : o.stop) stop.push_back(text);
-  Json json =
-      Json::Object{{"tephra", TEPHRA_VERSION},
-                   {"model", mark_of_model(o.model)},
-                   {"dtype", o.dtype},
-                   {"device", parse_device(o.device).kind == Device::Kind::gpu ? "gpu" : "cpu"},
-                   {"environments", o.environments.value_or("")},
-                   {"samples", o.samples},
-                   {"split", o.split},
-                   {"aggregate", o.aggregate},
-                   {"tail", o.tail},
-                   {"template", o.prompt_template.value_or("")},
-                   {"chat", o.chat},
-                   {"n", o.n},
-                   {"temperature", o.sampling.temperature},
-                   {"top_k", o.sampling.top_k},
-                   {"top_p", o.sampling.top_p},
-                   {"min_p", o.sampling.min_p},
-                   {"seed", o.seed},
-                   {"stop", std::move(stop)},
-                   {"max_new_tokens", o.max_new_tokens.value_or(0)}};
+  const bool gpu = parse_device(o.device).kind == Device::Kind::gpu;
+  Json json = Json::Object{{"tephra", TEPHRA_VERSION},
+                           {"model", mark_of_model(o.model)},
+                           {"dtype", o.dtype},
+                           {"device", gpu ? "gpu" : "cpu"},
+                           {"instructions", gpu ? "" : simd_target()},
+                           {"environments", o.environments.value_or("")},
+                           {"samples", o.samples},
+                           {"split", o.split},
+                           {"aggregate", o.aggregate},
+                           {"tail", o.tail},
+                           {"template", o.prompt_template.value_or("")},
+                           {"chat", o.chat},
+                           {"n", o.n},
+                           {"temperature", o.sampling.temperature},
+                           {"top_k", o.sampling.top_k},
+                           {"top_p", o.sampling.top_p},
+                           {"min_p", o.sampling.min_p},
+                           {"seed", o.seed},
+                           {"stop", std::move(stop)},
+                           {"max_new_tokens", o.max_new_tokens.value_or(0)}};
   for (const auto& [file, questions] : in.questions) {
     std::string all;
     for (const Question& q : questions) {

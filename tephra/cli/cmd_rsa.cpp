@@ -14,6 +14,7 @@
 #include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/cli/rsa_progress.h"
+#include "tephra/device/ceilings.h"
 #include "tephra/eval/answer_journal.h"
 #include "tephra/eval/rsa_tree.h"
 #include "tephra/text/chat_session.h"
@@ -211,7 +212,9 @@ Json settings_of(const Options& o, const RsaOptions& options,
   json["model"] = mark_of_model(o.model);
   json["questions"] = format("{} with hash {}", questions.size(), hash_text(xxh3(all)));
   json["dtype"] = to_text(dtype_for(o.dtype, device));
-  json["device"] = device.kind == Device::Kind::gpu ? "gpu" : "cpu";
+  const bool gpu = device.kind == Device::Kind::gpu;
+  json["device"] = gpu ? "gpu" : "cpu";
+  json["instructions"] = gpu ? "" : simd_target();
   return json;
 }
 

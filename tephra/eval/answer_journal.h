@@ -12,7 +12,8 @@
 
 namespace tephra {
 
-// Which model lies in a folder, by the content of its files: sizes, and a hash of their ends.
+// Which model lies in a folder, by its files: names, sizes and a hash of their content, of more
+// than 8 MiB of 4 KiB at every MiB and of the end.
 std::string mark_of_model(const Path& folder);
 
 class AnswerJournal {

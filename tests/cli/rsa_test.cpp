@@ -184,6 +184,8 @@ TEST_F(RsaKilled, RefusesOtherSettings) {
   EXPECT_EQ(ended_at("part", 3, "KILL"), 137);
   std::vector<std::string> other = words("part");
   other.insert(other.end(), {"--temperature", "0.5"});
+  const std::string journal = read_file(scratch_ / "part/unfinished.jsonl");
+  EXPECT_NE(journal.find("\"instructions\":"), std::string::npos);
   expect_refused(other, 2, "other settings, which has not ended: temperature was 1");
   write_file(scratch_ / "q.jsonl",
              read_file(scratch_ / "q.jsonl") + "{\"question\": \"0?\", \"answer\": 0}\n");

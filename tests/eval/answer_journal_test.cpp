@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/support/message_of.h"
@@ -84,6 +85,19 @@ TEST(AnswerJournals, KnowAModelByItsFiles) {
   EXPECT_EQ(mark_of_model(scratch / "."), before);
   write_file(scratch / "model.safetensors", "weights");
   EXPECT_NE(mark_of_model(scratch / "."), before);
+}
+
+TEST(AnswerJournals, KnowOtherWeightsOfTheSameSize) {
+  const Scratch scratch;
+  for (const size_t size : {size_t{100'000}, size_t{9} << 20}) {
+    std::string weights(size, 'a');
+    write_file(scratch / "model.safetensors", weights);
+    const std::string before = mark_of_model(scratch / ".");
+    EXPECT_EQ(mark_of_model(scratch / "."), before);
+    std::fill(weights.begin() + 20'000, weights.end() - 20'000, 'b');
+    write_file(scratch / "model.safetensors", weights);
+    EXPECT_NE(mark_of_model(scratch / "."), before) << size;
+  }
 }
 
 }  // namespace
