@@ -266,14 +266,17 @@ Json settings_of(const Options& o, const Inputs& in) {
 
 Path journal_path(const Options& o) { return *o.out + ".unfinished"; }
 
+void check_results(const Options& o) {
+  require(!std::filesystem::exists(*o.out),
+          "{}: is there; give --overwrite to replace it, or another --out", *o.out);
+}
+
 // Hours of answers must not end at a path that is wrong, nor replace those of another run.
 void check_output(const Options& o) {
   require(o.out || !o.overwrite, "--overwrite is for --out, which is not given");
   if (!o.out) return;
-  AtomicFile file(*o.out);
-  const bool ended = std::filesystem::exists(*o.out) && !std::filesystem::exists(journal_path(o));
-  require(!ended || o.overwrite, "{}: is there; give --overwrite to replace it, or another --out",
-          *o.out);
+  const AtomicFile file(*o.out);
+  if (!o.overwrite && !std::filesystem::exists(journal_path(o))) check_results(o);
 }
 
 // A bar for what is left to do; what is done is written to the journal, if there is one.
@@ -470,15 +473,24 @@ int run(const Options& o) {
   const Inputs in = read_inputs(o);
   if (o.against) return run_beside(o, in);
   std::optional<AttemptJournal> journal;
-  if (o.out) journal.emplace(journal_path(o), settings_of(o, in), o.overwrite);
+  if (o.out) {
+    journal.emplace(journal_path(o), settings_of(o, in), o.overwrite, [&] { check_results(o); });
+    remove_unnamed(*o.out);
+  }
   const Results results = evaluate(o, in, journal ? &*journal : nullptr);
-  if (o.out) write_answers(*o.out, results);
-  if (journal) journal->remove();
+  std::optional<Error> unwritten;  // told after the scores, which are then all there is
+  try {
+    if (o.out) write_answers(*o.out, results);
+    if (journal) journal->remove();
+  } catch (const Error& error) {
+    unwritten = error;
+  }
   if (o.json) {
     print_json(to_json(o, results));
   } else {
     print_tables(o, results);
   }
+  if (unwritten) throw *unwritten;
   return 0;
 }
 

@@ -134,6 +134,18 @@ TEST_F(EvalCommand, GoesOnAfterKillsToTheSameBytes) {
   EXPECT_FALSE(std::filesystem::exists(journal));
 }
 
+TEST_F(EvalCommand, TellsScoresThatCannotBeWritten) {
+  const std::string script = format(
+      "ulimit -f 1; {} eval --quiet --model {} --environments addition:1 --samples 20 "
+      "--max-new-tokens 8 --json --out {}",
+      TEPHRA_BINARY, at("model"), at("out.jsonl"));
+  const Ran ran = Program{.path = "/bin/bash"}({"-c", script});
+  EXPECT_EQ(ran.code, 3) << ran.err;
+  EXPECT_NE(ran.err.find("out.jsonl"), std::string::npos) << ran.err;
+  EXPECT_NE(Json::parse(ran.out, "stdout").find("environments"), nullptr);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "out.jsonl"));
+}
+
 TEST_F(EvalCommand, PrintsTablesAndWrongAnswers) {
   write_file(scratch_ / "t.txt", "Some text to be foretold.");
   const Ran ran = eval({"--environments", "addition:1-2", "--samples", "2", "--text", at("t.txt"),
