@@ -82,6 +82,8 @@ TEST_F(EvalCommand, EvaluatesTasksQuestionsAndTextInOneDocument) {
   const std::string answers = read_file(scratch_ / "out.jsonl");
   EXPECT_EQ(std::count(answers.begin(), answers.end(), '\n'), 3 * 3 * 4 + 4);
   expect_refused(words, 2, "out.jsonl: is there; give --overwrite to replace it");
+  write_file(scratch_ / "out.jsonl.unfinished", "");  // as a kill before the first answer leaves it
+  expect_refused(words, 2, "out.jsonl: is there; give --overwrite to replace it");
   std::vector<std::string> again = words;
   again.push_back("--overwrite");
   EXPECT_EQ(eval(again).out, ran.out);
