@@ -10,6 +10,7 @@
 #include "tephra/cli/command.h"
 #include "tephra/cli/eval_against.h"
 #include "tephra/cli/output.h"
+#include "tephra/device/ceilings.h"
 #include "tephra/eval/attempt_journal.h"
 #include "tephra/eval/report.h"
 #include "tephra/text/aggregation.h"
@@ -231,26 +232,27 @@ constexpr const char* kEnvironmentsGroup = "environments";
 Json settings_of(const Options& o, const Inputs& in) {
   Json stop = Json::Array{};
   for (const std::string& text : o.stop) stop.push_back(text);
-  Json json =
-      Json::Object{{"tephra", TEPHRA_VERSION},
-                   {"model", mark_of_model(o.model)},
-                   {"dtype", o.dtype},
-                   {"device", parse_device(o.device).kind == Device::Kind::gpu ? "gpu" : "cpu"},
-                   {"environments", o.environments.value_or("")},
-                   {"samples", o.samples},
-                   {"split", o.split},
-                   {"aggregate", o.aggregate},
-                   {"tail", o.tail},
-                   {"template", o.prompt_template.value_or("")},
-                   {"chat", o.chat},
-                   {"n", o.n},
-                   {"temperature", o.sampling.temperature},
-                   {"top_k", o.sampling.top_k},
-                   {"top_p", o.sampling.top_p},
-                   {"min_p", o.sampling.min_p},
-                   {"seed", o.seed},
-                   {"stop", std::move(stop)},
-                   {"max_new_tokens", o.max_new_tokens.value_or(0)}};
+  const bool gpu = parse_device(o.device).kind == Device::Kind::gpu;
+  Json json = Json::Object{{"tephra", TEPHRA_VERSION},
+                           {"model", mark_of_model(o.model)},
+                           {"dtype", o.dtype},
+                           {"device", gpu ? "gpu" : "cpu"},
+                           {"instructions", gpu ? "" : simd_target()},
+                           {"environments", o.environments.value_or("")},
+                           {"samples", o.samples},
+                           {"split", o.split},
+                           {"aggregate", o.aggregate},
+                           {"tail", o.tail},
+                           {"template", o.prompt_template.value_or("")},
+                           {"chat", o.chat},
+                           {"n", o.n},
+                           {"temperature", o.sampling.temperature},
+                           {"top_k", o.sampling.top_k},
+                           {"top_p", o.sampling.top_p},
+                           {"min_p", o.sampling.min_p},
+                           {"seed", o.seed},
+                           {"stop", std::move(stop)},
+                           {"max_new_tokens", o.max_new_tokens.value_or(0)}};
   for (const auto& [file, questions] : in.questions) {
     std::string all;
     for (const Question& q : questions) {
@@ -264,14 +266,17 @@ Json settings_of(const Options& o, const Inputs& in) {
 
 Path journal_path(const Options& o) { return *o.out + ".unfinished"; }
 
+void check_results(const Options& o) {
+  require(!std::filesystem::exists(*o.out),
+          "{}: is there; give --overwrite to replace it, or another --out", *o.out);
+}
+
 // Hours of answers must not end at a path that is wrong, nor replace those of another run.
 void check_output(const Options& o) {
   require(o.out || !o.overwrite, "--overwrite is for --out, which is not given");
   if (!o.out) return;
-  AtomicFile file(*o.out);
-  const bool ended = std::filesystem::exists(*o.out) && !std::filesystem::exists(journal_path(o));
-  require(!ended || o.overwrite, "{}: is there; give --overwrite to replace it, or another --out",
-          *o.out);
+  const AtomicFile file(*o.out);
+  if (!o.overwrite && !std::filesystem::exists(journal_path(o))) check_results(o);
 }
 
 // A bar for what is left to do; what is done is written to the journal, if there is one.
@@ -468,15 +473,24 @@ int run(const Options& o) {
   const Inputs in = read_inputs(o);
   if (o.against) return run_beside(o, in);
   std::optional<AttemptJournal> journal;
-  if (o.out) journal.emplace(journal_path(o), settings_of(o, in), o.overwrite);
+  if (o.out) {
+    journal.emplace(journal_path(o), settings_of(o, in), o.overwrite, [&] { check_results(o); });
+    remove_unnamed(*o.out);
+  }
   const Results results = evaluate(o, in, journal ? &*journal : nullptr);
-  if (o.out) write_answers(*o.out, results);
-  if (journal) journal->remove();
+  std::optional<Error> unwritten;  // told after the scores, which are then all there is
+  try {
+    if (o.out) write_answers(*o.out, results);
+    if (journal) journal->remove();
+  } catch (const Error& error) {
+    unwritten = error;
+  }
   if (o.json) {
     print_json(to_json(o, results));
   } else {
     print_tables(o, results);
   }
+  if (unwritten) throw *unwritten;
   return 0;
 }
 

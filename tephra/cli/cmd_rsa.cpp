@@ -14,6 +14,7 @@
 #include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/cli/rsa_progress.h"
+#include "tephra/device/ceilings.h"
 #include "tephra/eval/answer_journal.h"
 #include "tephra/eval/rsa_tree.h"
 #include "tephra/text/chat_session.h"
@@ -41,7 +42,8 @@ struct Options {
   bool overwrite = false, json = false;
 };
 
-constexpr const char *kTreeFile = "tree.json", *kUnfinishedFile = "unfinished.jsonl";
+constexpr const char *kTreeFile = "tree.json", *kPageFile = "tree.html",
+                     *kUnfinishedFile = "unfinished.jsonl";
 
 void describe_inputs(Flags& flags, Options& o) {
   flags.add("--model DIR", o.model, "model folder with a tokenizer.json").required();
@@ -198,6 +200,10 @@ RsaOptions fitted_to(const RsaOptions& options, const std::vector<RsaQuestion>& 
   return r;
 }
 
+std::string model_name(const Options& o) {
+  return std::filesystem::weakly_canonical(o.model).filename().string();
+}
+
 // What must be the same when a run goes on: all that a tree depends on.
 Json settings_of(const Options& o, const RsaOptions& options,
                  const std::vector<RsaQuestion>& questions, Device device) {
@@ -211,7 +217,9 @@ Json settings_of(const Options& o, const RsaOptions& options,
   json["model"] = mark_of_model(o.model);
   json["questions"] = format("{} with hash {}", questions.size(), hash_text(xxh3(all)));
   json["dtype"] = to_text(dtype_for(o.dtype, device));
-  json["device"] = device.kind == Device::Kind::gpu ? "gpu" : "cpu";
+  const bool gpu = device.kind == Device::Kind::gpu;
+  json["device"] = gpu ? "gpu" : "cpu";
+  json["instructions"] = gpu ? "" : simd_target();
   return json;
 }
 
@@ -229,20 +237,22 @@ struct Work {
   }
 };
 
-void take_up(Work& work, const AnswerJournal& journal) {
-  const std::string where = journal.path().string();
-  for (const Json& line : journal.found()) {
+void take_up(Work& work, const AnswerJournal& journal, const RsaOptions& options) {
+  journal.for_each_found([&](const Json& line, const std::string& where) {
     const Fields fields(line, where);
     const int64_t number = fields.integer("number");
     require_data(number >= 0 && number < std::ssize(work.questions), "{}: no question {} was asked",
                  where, number);
     const auto i = static_cast<size_t>(number);
-    work.outcomes[i] = rsa_outcome(work.questions[i], read_rsa_answer(line, where));
-    work.seconds = std::max(work.seconds, fields.number("seconds"));
-  }
+    require_data(!work.outcomes[i], "{}: question {} is answered already", where, number);
+    const double seconds = fields.number("seconds");
+    require_data(seconds >= 0, "{}: seconds: expected no negative number, got {}", where, seconds);
+    work.outcomes[i] = rsa_outcome(work.questions[i], read_rsa_answer(line, options, where));
+    work.seconds = std::max(work.seconds, seconds);
+  });
   if (work.finished() == 0) return;
   log_info("{} of {} problems were finished before and are in {}", work.finished(),
-           work.questions.size(), where);
+           work.questions.size(), journal.path().string());
 }
 
 void keep(Work& work, size_t i, const RsaTree& tree, double seconds, AnswerJournal* journal) {
@@ -296,8 +306,8 @@ std::string what_was_finished(const Options& o, const RsaReport& report) {
   if (finished == 0) return "nothing was finished";
   const std::string where = o.out ? " and are in " + *o.out : "; with --out they would be kept";
   if (questions == 1) {
-    return format("{} of {} rounds were finished{}", report.outcomes[0].rounds.size(), o.rounds + 1,
-                  where);
+    return format("{} of {} rounds were finished{}{}", report.outcomes[0].rounds.size(),
+                  o.rounds + 1, where, o.out ? "; the same command begins anew" : "");
   }
   const char* hint = o.out ? "; the same command goes on with the others" : "";
   return format("{} of {} problems were finished{}{}", finished, questions, where, hint);
@@ -320,7 +330,7 @@ void tell_of_cut_traces(const RsaReport& report) {
 void write_tree(const Path& folder, const RsaReport& report) {
   const Json tree = rsa_tree_json(report);
   write_file(folder / kTreeFile, tree.dump(1) + "\n");
-  write_file(folder / "tree.html", rsa_tree_page(tree));
+  write_file(folder / kPageFile, rsa_tree_page(tree));
   log_info("{}: tree.json, and tree.html for a browser", folder.string());
 }
 
@@ -357,7 +367,7 @@ int tell(const Options& o, const RsaOptions& options, Work& work, AnswerJournal*
     questions.push_back(work.questions[i]);
     outcomes.push_back(std::move(*work.outcomes[i]));
   }
-  const RsaReport report{.model = std::filesystem::weakly_canonical(o.model).filename().string(),
+  const RsaReport report{.model = model_name(o),
                          .options = options,
                          .questions = questions,
                          .outcomes = outcomes,
@@ -371,16 +381,56 @@ int tell(const Options& o, const RsaOptions& options, Work& work, AnswerJournal*
   } catch (const Error& error) {
     unwritten = error;
   }
-  if (unwritten && work.error) throw *unwritten;
   if (work.error) {
-    throw Error(work.error->fault(),
-                format("{}; {}", work.error->what(), what_was_finished(o, report)),
-                work.error->hint());
+    std::string told = work.error->what();
+    if (unwritten) told += format("; {}", unwritten->what());
+    // The journal has them even then, but for the rounds of a single problem.
+    if (!unwritten || report.asked > 1) told += "; " + what_was_finished(o, report);
+    throw Error(work.error->fault(), told, work.error->hint());
   }
   print_results(o, report);
   tell_of_cut_traces(report);
   if (unwritten) throw *unwritten;
   return 0;
+}
+
+// The tree in DIR, where it is of a single problem and has fewer rounds than were asked for: what
+// Ctrl-C or an error left.
+std::optional<Json> tree_cut_short(const Path& file) {
+  try {
+    Json tree = Json::parse(read_file(file), file.string());
+    const Fields fields(tree, file.string());
+    const Json::Array& questions = fields.array("questions");
+    if (questions.size() != 1 || fields.integer("asked") != 1) return std::nullopt;
+    const auto rounds = std::ssize(Fields(questions[0], file.string()).array("rounds"));
+    if (rounds > fields.object("options").integer("rounds")) return std::nullopt;
+    return tree;
+  } catch (const Error&) {
+    return std::nullopt;  // whatever it is, it is not ours to replace
+  }
+}
+
+void require_cut_short(const std::optional<Json>& tree, const Options& o) {
+  require(tree.has_value(), "{}: holds a tree; give --overwrite to replace it, or another --out",
+          *o.out);
+}
+
+// A tree is replaced only where it is what the same command left of a single problem.
+void check_results(const Options& o, const RsaOptions& options, const RsaQuestion& first) {
+  const Path file = Path(*o.out) / kTreeFile;
+  if (!std::filesystem::exists(file)) return;
+  const auto tree = tree_cut_short(file);
+  require_cut_short(tree, o);
+  const Fields fields(*tree, file.string());
+  const Json& question = fields.array("questions")[0];
+  const bool same =
+      fields.string("model") == model_name(o) &&
+      fields.object("options").json().dump() == rsa_options_json(options, form_json(o)).dump() &&
+      Fields(question, file.string()).string("question") == first.text;
+  require(same,
+          "{}: holds the first rounds of another problem, or with other settings; give --overwrite "
+          "to replace them, or another --out",
+          *o.out);
 }
 
 // Hours of work must not end at a folder that cannot be written, nor replace that of others.
@@ -389,10 +439,9 @@ void check_output(const Options& o) {
   if (!o.out) return;
   make_writable_folder(*o.out);
   const Path folder = *o.out;
-  const bool ended = std::filesystem::exists(folder / kTreeFile) &&
-                     !std::filesystem::exists(folder / kUnfinishedFile);
-  require(!ended || o.overwrite,
-          "{}: holds a tree; give --overwrite to replace it, or another --out", folder.string());
+  if (o.overwrite || std::filesystem::exists(folder / kUnfinishedFile)) return;
+  const Path tree = folder / kTreeFile;
+  if (std::filesystem::exists(tree)) require_cut_short(tree_cut_short(tree), o);
 }
 
 int run(const Options& o) {
@@ -420,8 +469,9 @@ int run(const Options& o) {
   std::optional<AnswerJournal> journal;
   if (o.out) {
     journal.emplace(Path(*o.out) / kUnfinishedFile, settings_of(o, options, questions, device),
-                    o.overwrite);
-    take_up(work, *journal);
+                    o.overwrite, [&] { check_results(o, options, questions[0]); });
+    for (const char* name : {kTreeFile, kPageFile}) remove_unnamed(Path(*o.out) / name);
+    take_up(work, *journal, options);
   }
   solve(work, engine, tokenizer, options, o, journal ? &*journal : nullptr);
   return tell(o, options, work, journal ? &*journal : nullptr);

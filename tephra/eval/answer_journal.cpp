@@ -16,7 +16,7 @@
 #include "tephra/base/hash.h"
 #include "tephra/base/log.h"
 #include "tephra/base/text.h"
-#include "tephra/data/corpus/output_folder.h"
+#include "tephra/data/corpus/journal.h"
 
 namespace tephra {
 namespace {
@@ -49,22 +49,85 @@ std::string differences(const Json& before, const Json& now) {
   return all;
 }
 
+constexpr const char* kTakeHint =
+    "remove that line: what it answered is then answered again; the others are kept";
+constexpr const char* kLineHint =
+    "remove that line: what it answered is then answered again; or give --overwrite to begin anew";
+constexpr const char* kHeadHint =
+    "which run the answers are of is not known: give --overwrite to begin anew, or another --out";
+
+Json read_line(std::string_view line, const std::string& where, const char* hint) {
+  const std::optional<std::string_view> text = checked_line(line);
+  if (!text) throw Error(Fault::data, format("{}: is damaged: its hash is another", where), hint);
+  return Json::parse(*text, where);
+}
+
+Error not_ours(const std::string& path) {
+  return {Fault::usage,
+          format("{}: was not written by this command; remove it, or give another --out", path)};
+}
+
+Json read_head(std::string_view line, const std::string& path) {
+  if (line.find(kJournalFormat) == std::string_view::npos) throw not_ours(path);
+  Json head = read_line(line, path + ":1", kHeadHint);
+  const Json* settings = head.is_object() ? head.find("settings") : nullptr;
+  if (settings && settings->is_object()) return head;
+  throw Error(Fault::data, format("{}:1: has no settings", path), kHeadHint);
+}
+
+bool may_be_cut_head(std::string_view text) {
+  const std::string opening = format(" {{\"format\":\"{}\"", kJournalFormat);
+  const std::string_view hash = text.substr(0, 16), rest = text.substr(hash.size());
+  return hash.find_first_not_of("0123456789abcdef") == std::string_view::npos &&
+         opening.starts_with(rest.substr(0, opening.size()));
+}
+
+// Weights of another training differ nearly everywhere, so a block of each MiB tells them apart,
+// and 16 GB of them take 16,000 short reads. What is small is read whole.
+std::string mark_of_content(const Path& path) {
+  constexpr int64_t kWhole = int64_t{8} << 20, kEvery = int64_t{1} << 20, kBlock = 4096;
+  const FileReader reader(path);
+  const int64_t size = reader.size();
+  const int64_t block = size <= kWhole ? kEvery : kBlock;
+  std::vector<std::byte> bytes(static_cast<size_t>(block));
+  Xxh3 hash;
+  const auto add = [&](int64_t begin, int64_t end) {
+    const auto part = std::span(bytes).first(static_cast<size_t>(end - begin));
+    reader.read(begin, part);
+    hash.add(part);
+  };
+  for (int64_t at = 0; at < size; at += kEvery) add(at, std::min(at + block, size));
+  add(std::max<int64_t>(0, size - kBlock), size);
+  return format("{} {}", size, hash_text(hash.value()));
+}
+
 }  // namespace
 
 std::string mark_of_model(const Path& folder) {
   std::vector<Path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string kind = entry.path().extension().string();
-    if (kind == ".json" || kind == ".safetensors" || kind == ".jinja") {
-      files.push_back(entry.path());
-    }
+    const bool of_model = kind == ".json" || kind == ".safetensors" || kind == ".jinja";
+    if (of_model && entry.is_regular_file()) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   std::string text;
   for (const Path& file : files) {
-    text += format("{} {}\n", file.filename().string(), mark_of_file(file));
+    text += format("{} {}\n", file.filename().string(), mark_of_content(file));
   }
   return hash_text(xxh3(text));
+}
+
+void remove_unnamed(const Path& file) {
+  const std::string begin = format(".{}.", file.filename().string());
+  const Path folder = std::filesystem::absolute(file).parent_path();
+  std::error_code ignored;  // they only take room
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(begin) || !name.ends_with(".tmp")) continue;
+    const size_t rest = name.find_first_not_of("0123456789-", begin.size());
+    if (rest + 4 == name.size()) std::filesystem::remove(entry.path(), ignored);
+  }
 }
 
 // Makes the file where it is missing.
@@ -89,11 +152,12 @@ AnswerJournal::FileLock::~FileLock() {
   if (fd >= 0) ::close(fd);
 }
 
-AnswerJournal::AnswerJournal(const Path& path, const Json& settings, bool overwrite)
+AnswerJournal::AnswerJournal(const Path& path, const Json& settings, bool overwrite,
+                             const std::function<void()>& check_results)
     : path_(path), lock_(path) {
-  Left left = read();
-  const Json* before = left.head ? left.head->find("settings") : nullptr;
-  const std::string other = before && before->is_object() ? differences(*before, settings) : "";
+  Left left = left_by_others(overwrite);
+  const std::string other =
+      left.head ? differences(*left.head->find("settings"), settings) : std::string();
   if (!other.empty() && !left.answers.empty() && !overwrite) {
     throw Error(
         Fault::usage,
@@ -102,6 +166,7 @@ AnswerJournal::AnswerJournal(const Path& path, const Json& settings, bool overwr
         "--out");
   }
   if (!other.empty()) left = {};
+  if (left.answers.empty() && !overwrite && check_results) begin_only_if(check_results);
   file_.emplace(path, left.bytes);
   found_ = std::move(left.answers);
   if (!left.head) write_head(Json::Object{{"format", kJournalFormat}, {"settings", settings}});
@@ -112,46 +177,72 @@ AnswerJournal::~AnswerJournal() {
   if (size() == 0) std::filesystem::remove(path_, ignored);
 }
 
-// Whole lines from the beginning on. What follows the first that is not whole was being written
-// when the run was killed or the power went.
+void AnswerJournal::begin_only_if(const std::function<void()>& allowed) const {
+  try {
+    allowed();
+  } catch (const Error&) {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);  // it holds no answer
+    throw;
+  }
+}
+
+AnswerJournal::Left AnswerJournal::left_by_others(bool overwrite) const {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (!overwrite || error.fault() != Fault::data) throw;
+    log_warning("{}; it is begun anew", error.what());
+    return {};
+  }
+}
+
+// Every whole line must be as it was written. What follows the last newline was being written when
+// the run was killed or the power went.
 AnswerJournal::Left AnswerJournal::read() const {
   Left left;
   const std::string text = read_file(path_, int64_t{1} << 40);
   size_t begin = 0;
   for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    try {
-      Json line = Json::parse(std::string_view(text).substr(begin, end - begin), path_.string());
-      if (left.head) {
-        left.answers.push_back(std::move(line));
-      } else {
-        const Json* kind = line.is_object() ? line.find("format") : nullptr;
-        if (!kind || !kind->is_string() || kind->string() != kJournalFormat) break;
-        left.head = std::move(line);
-      }
-    } catch (const Error&) {
-      break;
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    if (left.head) {
+      left.answers.push_back(read_line(line, where(left.answers.size()), kLineHint));
+    } else {
+      left.head = read_head(line, path_.string());
     }
   }
   left.bytes = static_cast<int64_t>(begin);
-  const size_t lost = text.size() - begin;
-  const std::string opening = format("{{\"format\":\"{}\"", kJournalFormat);
-  require(left.head || opening.starts_with(std::string_view(text).substr(0, opening.size())),
-          "{}: was not written by this command; remove it, or give another --out", path_.string());
-  if (lost > 0 && left.head) {
+  if (!left.head && !may_be_cut_head(text)) throw not_ours(path_.string());
+  if (left.head && begin < text.size()) {
     log_info("{}: the last {} bytes are of an answer that was not written to its end",
-             path_.string(), lost);
+             path_.string(), text.size() - begin);
   }
   return left;
 }
 
+std::string AnswerJournal::where(size_t answer) const {
+  return format("{}:{}", path_.string(), answer + 2);  // behind the head, from 1 on
+}
+
+void AnswerJournal::for_each_found(
+    const std::function<void(const Json&, const std::string& where)>& take) const {
+  for (size_t i = 0; i < found_.size(); ++i) {
+    try {
+      take(found_[i], where(i));
+    } catch (const Error& error) {
+      throw Error(error.fault(), error.what(), kTakeHint);
+    }
+  }
+}
+
 void AnswerJournal::write_head(const Json& head) {
-  file_->append(head.dump() + "\n");
+  file_->append(hashed_line(head.dump()));
   flush_now_and_then();
   flush_folder(std::filesystem::absolute(path_).parent_path());
 }
 
 void AnswerJournal::add(const Json& answer) {
-  file_->append(answer.dump() + "\n");
+  file_->append(hashed_line(answer.dump()));
   ++added_;
   flush_now_and_then();
 }

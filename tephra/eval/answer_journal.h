@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answers of a run of hours, a line of JSON each, on the disk as they come: a run that was
-// killed goes on behind the last whole one. The first line says what the run was begun with. The
-// file is gone when the results are written.
+// The answers of a run of hours, a line of JSON behind its hash each, on the disk as they come: a
+// run that was killed goes on behind the last whole one. The first line says what the run was begun
+// with. The file is gone when the results are written.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -12,20 +13,30 @@
 
 namespace tephra {
 
-// Which model lies in a folder, by the content of its files: sizes, and a hash of their ends.
+// Which model lies in a folder, by its files: names, sizes and a hash of their content, of more
+// than 8 MiB of 4 KiB at every MiB and of the end.
 std::string mark_of_model(const Path& folder);
+
+// Removes what writers of `file` that were killed left beside it (AtomicFile). For who has the
+// journal: then nobody else writes it.
+void remove_unnamed(const Path& file);
 
 class AnswerJournal {
  public:
   // Takes up what a run with the same settings left at `path`. Fault::usage when the settings were
   // others, naming them, unless there are no answers or `overwrite` is true; when another process
-  // writes it, or it is no journal.
-  AnswerJournal(const Path& path, const Json& settings, bool overwrite);
+  // writes it, or it is no journal. Fault::data when a line is damaged, unless `overwrite` is true.
+  // `check_results` throws where results of a run that has ended are not to be replaced: it is
+  // asked when there are no answers to go on with, while no other process may write.
+  AnswerJournal(const Path& path, const Json& settings, bool overwrite,
+                const std::function<void()>& check_results = {});
   ~AnswerJournal();  // leaves no file without answers
   AnswerJournal(const AnswerJournal&) = delete;
   AnswerJournal& operator=(const AnswerJournal&) = delete;
 
   const std::vector<Json>& found() const { return found_; }  // answers of runs before
+  // What `take` throws is told with the line, `where`, and what to do about it.
+  void for_each_found(const std::function<void(const Json&, const std::string& where)>& take) const;
   // Written at once, and flushed to the disk, though not more often than every second. On a full
   // disk it waits in memory, with a warning.
   void add(const Json& answer);
@@ -46,7 +57,10 @@ class AnswerJournal {
     std::optional<Json> head;
     std::vector<Json> answers;
   };
+  Left left_by_others(bool overwrite) const;
   Left read() const;
+  std::string where(size_t answer) const;  // "FILE:LINE"
+  void begin_only_if(const std::function<void()>& allowed) const;
   void write_head(const Json& head);
   void flush_now_and_then();
 

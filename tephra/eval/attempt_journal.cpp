@@ -21,16 +21,23 @@ FinishReason finish_in(const Fields& fields) {
 
 }  // namespace
 
-AttemptJournal::AttemptJournal(const Path& path, const Json& settings, bool overwrite)
-    : journal_(path, settings, overwrite) {
-  for (const Json& line : journal_.found()) {
-    const Fields fields(line, path.string());
+AttemptJournal::AttemptJournal(const Path& path, const Json& settings, bool overwrite,
+                               const std::function<void()>& check_results)
+    : journal_(path, settings, overwrite, check_results) {
+  journal_.for_each_found([&](const Json& line, const std::string& where) {
+    const Fields fields(line, where);
     const Key key{fields.string("group"), fields.integer("problem"), fields.integer("sample")};
-    known_[key] = {.text = fields.string("completion"),
-                   .given = {},
-                   .tokens = fields.integer("tokens"),
-                   .finish = finish_in(fields)};
-  }
+    const int64_t tokens = fields.integer("tokens");
+    require_data(std::get<1>(key) >= 0 && std::get<2>(key) >= 0 && tokens >= 0,
+                 "{}: expected no negative numbers", where);
+    const bool is_new = known_
+                            .emplace(key, Attempt{.text = fields.string("completion"),
+                                                  .given = {},
+                                                  .tokens = tokens,
+                                                  .finish = finish_in(fields)})
+                            .second;
+    require_data(is_new, "{}: this attempt is there already", where);
+  });
 }
 
 int64_t AttemptJournal::known(const std::string& group) const {

@@ -2,6 +2,7 @@
 // The attempts of `tephra eval` in a journal, so that a run that was killed makes none twice.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -14,7 +15,8 @@ namespace tephra {
 class AttemptJournal {
  public:
   // As AnswerJournal. Fault::data when a line is no attempt.
-  AttemptJournal(const Path& path, const Json& settings, bool overwrite);
+  AttemptJournal(const Path& path, const Json& settings, bool overwrite,
+                 const std::function<void()>& check_results = {});
 
   // From now on `options` take what is known of this group of problems and write down the rest,
   // before they tell anybody else. The journal must outlive them.

@@ -112,19 +112,36 @@ EndReason end_in(const Fields& fields) {
   throw Error(Fault::data, format("{}: no trace ends by '{}'", fields.where(), clipped(text, 40)));
 }
 
-RsaTrace read_trace(const Fields& fields) {
-  RsaTrace t;
+int64_t read_count(const Fields& fields, const char* name) {
+  const int64_t count = fields.integer(name);
+  require_data(count >= 0, "{}: {}: expected no negative number, got {}", fields.where(), name,
+               count);
+  return count;
+}
+
+std::vector<int64_t> read_parents(const Fields& fields, const RsaOptions& o, size_t round) {
+  std::vector<int64_t> parents;
   for (const Json& parent : fields.array("parents")) {
-    require_data(parent.is_int(), "{}: parents: expected numbers of traces", fields.where());
-    t.parents.push_back(parent.integer());
+    require_data(parent.is_int() && parent.integer() >= 0 && parent.integer() < o.traces,
+                 "{}: parents: expected numbers of traces", fields.where());
+    parents.push_back(parent.integer());
   }
+  const int64_t expected = round == 0 ? 0 : o.candidates;
+  require_data(std::ssize(parents) == expected, "{}: expected {} parents in round {}, got {}",
+               fields.where(), expected, round, parents.size());
+  return parents;
+}
+
+RsaTrace read_trace(const Fields& fields, const RsaOptions& options, size_t round) {
+  RsaTrace t;
+  t.parents = read_parents(fields, options, round);
   t.text = fields.string("text");
   t.tail = fields.string("tail");
   t.end = end_in(fields);
   t.rested = fields.boolean_or("rested", false);
-  t.usage.prompt_tokens = fields.integer("prompt_tokens");
-  t.usage.cached_tokens = fields.integer("cached_tokens");
-  t.usage.new_tokens = fields.integer("new_tokens");
+  t.usage.prompt_tokens = read_count(fields, "prompt_tokens");
+  t.usage.cached_tokens = read_count(fields, "cached_tokens");
+  t.usage.new_tokens = read_count(fields, "new_tokens");
   return t;
 }
 
@@ -161,15 +178,19 @@ Json rsa_answer_json(const RsaQuestion& question, const RsaOutcome& outcome) {
   return question_json(question, outcome, true);
 }
 
-RsaTree read_rsa_answer(const Json& answer, const std::string& where) {
+RsaTree read_rsa_answer(const Json& answer, const RsaOptions& options, const std::string& where) {
   RsaTree tree;
   const Fields question(answer, where);
-  for (const Json& round : question.array("rounds")) {
-    std::vector<RsaTrace>& traces = tree.rounds.emplace_back();
-    const Fields fields(round, where);
-    for (const Json& trace : fields.array("traces")) {
-      traces.push_back(read_trace(Fields(trace, where)));
-    }
+  const Json::Array& rounds = question.array("rounds");
+  require_data(std::ssize(rounds) == options.rounds + 1, "{}: expected {} rounds, got {}", where,
+               options.rounds + 1, rounds.size());
+  for (size_t r = 0; r < rounds.size(); ++r) {
+    const Fields fields(rounds[r], where);
+    const Json::Array& traces = fields.array("traces");
+    require_data(std::ssize(traces) == options.traces, "{}: expected {} traces in round {}, got {}",
+                 where, options.traces, r, traces.size());
+    std::vector<RsaTrace>& read = tree.rounds.emplace_back();
+    for (const Json& trace : traces) read.push_back(read_trace(Fields(trace, where), options, r));
   }
   return tree;
 }

@@ -27,9 +27,9 @@ Json rsa_summary_json(const RsaReport& report);
 std::string rsa_tree_page(const Json& tree);
 
 // One question of the tree with all that is known of it, and its tree again, but for the tokens.
-// Fault::data when it is none.
+// Fault::data when it is no whole one of these options.
 Json rsa_answer_json(const RsaQuestion& question, const RsaOutcome& outcome);
-RsaTree read_rsa_answer(const Json& answer, const std::string& where);
+RsaTree read_rsa_answer(const Json& answer, const RsaOptions& options, const std::string& where);
 
 Json rsa_options_json(const RsaOptions& options, const Json& form);
 Json to_json(const RsaTokens& tokens);

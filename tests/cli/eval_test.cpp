@@ -82,6 +82,8 @@ TEST_F(EvalCommand, EvaluatesTasksQuestionsAndTextInOneDocument) {
   const std::string answers = read_file(scratch_ / "out.jsonl");
   EXPECT_EQ(std::count(answers.begin(), answers.end(), '\n'), 3 * 3 * 4 + 4);
   expect_refused(words, 2, "out.jsonl: is there; give --overwrite to replace it");
+  write_file(scratch_ / "out.jsonl.unfinished", "");  // as a kill before the first answer leaves it
+  expect_refused(words, 2, "out.jsonl: is there; give --overwrite to replace it");
   std::vector<std::string> again = words;
   again.push_back("--overwrite");
   EXPECT_EQ(eval(again).out, ran.out);
@@ -132,6 +134,18 @@ TEST_F(EvalCommand, GoesOnAfterKillsToTheSameBytes) {
   EXPECT_EQ(last.out, whole.out);
   EXPECT_EQ(read_file(scratch_ / "part.jsonl"), read_file(scratch_ / "whole.jsonl"));
   EXPECT_FALSE(std::filesystem::exists(journal));
+}
+
+TEST_F(EvalCommand, TellsScoresThatCannotBeWritten) {
+  const std::string script = format(
+      "ulimit -f 1; {} eval --quiet --model {} --environments addition:1 --samples 20 "
+      "--max-new-tokens 8 --json --out {}",
+      TEPHRA_BINARY, at("model"), at("out.jsonl"));
+  const Ran ran = Program{.path = "/bin/bash"}({"-c", script});
+  EXPECT_EQ(ran.code, 3) << ran.err;
+  EXPECT_NE(ran.err.find("out.jsonl"), std::string::npos) << ran.err;
+  EXPECT_NE(Json::parse(ran.out, "stdout").find("environments"), nullptr);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "out.jsonl"));
 }
 
 TEST_F(EvalCommand, PrintsTablesAndWrongAnswers) {

@@ -104,6 +104,15 @@ TEST_F(RsaCommand, KeepsWhatWasFinishedWhenItFails) {
             std::string::npos)
       << one.err;
   EXPECT_EQ(tree_of("tree").find("questions")->array()[0].find("rounds")->array().size(), 1u);
+  EXPECT_NE(one.err.find("the same command begins anew"), std::string::npos) << one.err;
+
+  // The error's own exit code, also where the tree cannot be written.
+  std::filesystem::create_directories(scratch_ / "blocked/tree.html/in the way");
+  const Ran blocked =
+      rsa(with_few({"--chat", "--prompt", "What is 2 + 2?", "--out", at("blocked")}));
+  EXPECT_EQ(blocked.code, 2) << blocked.err;
+  EXPECT_NE(blocked.err.find("no tails; " + at("blocked/tree.html")), std::string::npos)
+      << blocked.err;
 
   write_file(scratch_ / "q.jsonl",
              "{\"question\": \"short 1+1?\", \"answer\": 2}\n"
@@ -116,6 +125,35 @@ TEST_F(RsaCommand, KeepsWhatWasFinishedWhenItFails) {
   EXPECT_EQ(tree_of("many").find("questions")->array().size(), 1u);
   EXPECT_EQ(tree_of("many").find("asked")->integer(), 2);
   EXPECT_TRUE(tree_of("many").find("options")->find("chat")->boolean());
+}
+
+TEST_F(RsaCommand, ReplacesOnlyWhatItLeftUnfinished) {
+  const auto words = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = with_few({"--prompt", "What is 2 + 2?", "--out", at("tree")});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  EXPECT_EQ(rsa(words({})).code, 0);
+  const Path file = scratch_ / "tree/tree.json";
+  const std::string whole = read_file(file);
+  // A journal without answers, as a killed --overwrite leaves it, takes nothing from the tree.
+  write_file(scratch_ / "tree/unfinished.jsonl", "");
+  expect_refused(words({"--temperature", "0.5"}), 2, "holds a tree; give --overwrite");
+  EXPECT_EQ(read_file(file), whole);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "tree/unfinished.jsonl"));
+
+  // As if Ctrl-C had come after the first round.
+  Json cut = Json::parse(whole, "tree.json");
+  cut["questions"].array()[0]["rounds"].array().resize(1);
+  write_file(file, cut.dump(1) + "\n");
+  expect_refused(words({"--temperature", "0.5"}), 2, "holds the first rounds of another problem");
+  write_file(scratch_ / "tree/.tree.html.12-1.tmp", "left by a kill");
+  write_file(scratch_ / "tree/.tree.html.mine.tmp", "of others");
+  const Ran again = rsa(words({}));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(read_file(file), whole);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "tree/.tree.html.12-1.tmp"));
+  EXPECT_TRUE(std::filesystem::exists(scratch_ / "tree/.tree.html.mine.tmp"));
 }
 
 // Runs over many questions that are killed, cut and gone on with.
@@ -180,10 +218,23 @@ TEST_F(RsaKilled, EndsCleanlyAtCtrlC) {
   EXPECT_EQ(tree("part"), tree("whole"));
 }
 
+TEST_F(RsaKilled, NamesALineThatIsDamaged) {
+  EXPECT_EQ(ended_at("part", 4, "KILL"), 137);
+  const Path file = scratch_ / "part/unfinished.jsonl";
+  std::string journal = read_file(file);
+  char& byte = journal[journal.find("\"question\":\"") + 12];
+  byte = byte == 'x' ? 'y' : 'x';
+  write_file(file, journal);
+  expect_refused(words("part"), 3, "unfinished.jsonl:2: is damaged");
+  EXPECT_EQ(read_file(file), journal);
+}
+
 TEST_F(RsaKilled, RefusesOtherSettings) {
   EXPECT_EQ(ended_at("part", 3, "KILL"), 137);
   std::vector<std::string> other = words("part");
   other.insert(other.end(), {"--temperature", "0.5"});
+  const std::string journal = read_file(scratch_ / "part/unfinished.jsonl");
+  EXPECT_NE(journal.find("\"instructions\":"), std::string::npos);
   expect_refused(other, 2, "other settings, which has not ended: temperature was 1");
   write_file(scratch_ / "q.jsonl",
              read_file(scratch_ / "q.jsonl") + "{\"question\": \"0?\", \"answer\": 0}\n");

@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "tephra/base/error.h"
+#include "tephra/data/corpus/journal.h"
+#include "tephra/eval/attempt_journal.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -76,6 +80,96 @@ TEST(AnswerJournals, AreOfOneRunAlone) {
   EXPECT_EQ(read_file(path), "a diary\n");
 }
 
+// The fault and the text of the error; "no error" when all is well.
+std::string refused(const Path& path, bool overwrite = false) {
+  try {
+    AnswerJournal(path, kSettings, overwrite);
+  } catch (const Error& error) {
+    return format("{}: {}", exit_code(error.fault()), error.what());
+  }
+  return "no error";
+}
+
+TEST(AnswerJournals, NameADamagedLineAndKeepTheOthers) {
+  const Scratch scratch;
+  const Path path = scratch / "j";
+  {
+    AnswerJournal journal(path, kSettings, false);
+    for (int i = 0; i < 3; ++i) journal.add(Json::Object{{"number", i}});
+  }
+  const std::string whole = read_file(path);
+  std::string damaged = whole;
+  damaged[whole.find("\"number\":1") + 9] = '7';
+  write_file(path, damaged);
+  EXPECT_EQ(refused(path), format("3: {}:3: is damaged: its hash is another", path.string()));
+  EXPECT_EQ(read_file(path), damaged);
+  // Without that line the others count.
+  const size_t begin = whole.find('\n', whole.find("\"number\":0")) + 1;
+  write_file(path, whole.substr(0, begin) + whole.substr(whole.find('\n', begin) + 1));
+  EXPECT_EQ(found_in(path).size(), 2u);
+
+  damaged = whole;
+  damaged[whole.find("\"seed\":1") + 7] = '2';
+  write_file(path, damaged);
+  EXPECT_EQ(refused(path), format("3: {}:1: is damaged: its hash is another", path.string()));
+  EXPECT_EQ(read_file(path), damaged);
+  EXPECT_EQ(refused(path, true), "no error");
+}
+
+TEST(AnswerJournals, MustSayTheirSettings) {
+  const Scratch scratch;
+  const Path path = scratch / "j";
+  for (const char* head :
+       {R"({"format":"tephra-answers"})", R"({"format":"tephra-answers","settings":[]})"}) {
+    write_file(path, hashed_line(head) + hashed_line(R"({"number":0})"));
+    EXPECT_EQ(refused(path), format("3: {}:1: has no settings", path.string()));
+  }
+}
+
+TEST(AnswerJournals, AskForResultsOnlyWhereThereAreNoAnswers) {
+  const Scratch scratch;
+  const Path path = scratch / "j";
+  int asked = 0;
+  const auto ended = [&] {
+    ++asked;
+    EXPECT_NE(refused(path).find("another process writes it"), std::string::npos);
+    throw Error(Fault::usage, "results are there");
+  };
+  for (const std::string& left : {std::string(), hashed_line(R"({"format":"tephra-answers",)"
+                                                             R"("settings":{"seed":2}})")}) {
+    write_file(path, left);
+    EXPECT_EQ(message_of([&] { AnswerJournal(path, kSettings, false, ended); }),
+              "results are there");
+    EXPECT_FALSE(std::filesystem::exists(path));
+  }
+  EXPECT_EQ(asked, 2);
+  { AnswerJournal(path, kSettings, true, ended).add(Json::Object{{"number", 0}}); }
+  { AnswerJournal(path, kSettings, false, ended); }
+  EXPECT_EQ(asked, 2);
+}
+
+TEST(AnswerJournals, RefuseAttemptsThatCannotBe) {
+  const Scratch scratch;
+  const Path path = scratch / "j";
+  const auto line = [](int problem, int tokens) {
+    return Json::Object{{"group", "g"},        {"problem", problem}, {"sample", 0},
+                        {"completion", "yes"}, {"tokens", tokens},   {"finish", "eos"}};
+  };
+  const auto said = [&](const Json& second) {
+    std::filesystem::remove(path);
+    {
+      AnswerJournal journal(path, kSettings, false);
+      journal.add(line(0, 1));
+      journal.add(second);
+    }
+    return message_of([&] { AttemptJournal(path, kSettings, false); });
+  };
+  EXPECT_EQ(said(line(1, 1)), "no error");
+  EXPECT_EQ(said(line(1, -1)), path.string() + ":3: expected no negative numbers");
+  EXPECT_EQ(said(line(-1, 1)), path.string() + ":3: expected no negative numbers");
+  EXPECT_EQ(said(line(0, 1)), path.string() + ":3: this attempt is there already");
+}
+
 TEST(AnswerJournals, KnowAModelByItsFiles) {
   const Scratch scratch;
   write_file(scratch / "config.json", "{}");
@@ -84,6 +178,19 @@ TEST(AnswerJournals, KnowAModelByItsFiles) {
   EXPECT_EQ(mark_of_model(scratch / "."), before);
   write_file(scratch / "model.safetensors", "weights");
   EXPECT_NE(mark_of_model(scratch / "."), before);
+}
+
+TEST(AnswerJournals, KnowOtherWeightsOfTheSameSize) {
+  const Scratch scratch;
+  for (const size_t size : {size_t{100'000}, size_t{9} << 20}) {
+    std::string weights(size, 'a');
+    write_file(scratch / "model.safetensors", weights);
+    const std::string before = mark_of_model(scratch / ".");
+    EXPECT_EQ(mark_of_model(scratch / "."), before);
+    std::fill(weights.begin() + 20'000, weights.end() - 20'000, 'b');
+    write_file(scratch / "model.safetensors", weights);
+    EXPECT_NE(mark_of_model(scratch / "."), before) << size;
+  }
 }
 
 }  // namespace

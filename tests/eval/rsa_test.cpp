@@ -131,6 +131,8 @@ TEST(RsaTrees, AreWrittenWhole) {
   const std::vector<RsaOutcome> outcomes = {rsa_outcome(questions[0], small_tree())};
   RsaOptions options;
   options.traces = 3;
+  options.candidates = 2;
+  options.rounds = 1;
   options.sampling.min_p = 0.05;
   options.stop = {"\n\n"};
   const RsaReport report{.model = "m",
@@ -165,7 +167,7 @@ TEST(RsaTrees, AreWrittenWhole) {
   // The journal's line has all, and makes the same tree again; what differs from run to run is not
   // in the tree.
   const RsaTree again = read_rsa_answer(
-      Json::parse(rsa_answer_json(questions[0], outcomes[0]).dump(), "line"), "line");
+      Json::parse(rsa_answer_json(questions[0], outcomes[0]).dump(), "line"), options, "line");
   const std::vector<RsaOutcome> once_more = {rsa_outcome(questions[0], again)};
   RsaReport repeated = report;
   repeated.outcomes = once_more;
@@ -185,6 +187,34 @@ TEST(RsaTrees, AreWrittenWhole) {
     EXPECT_TRUE(rest.starts_with("http://www.w3.org/2000/svg") || rest.starts_with("http-equiv"))
         << rest.substr(0, 60);
   }
+}
+
+TEST(RsaTrees, AreNotReadFromNonsense) {
+  const Tokenizer tokenizer = letters();
+  const RsaQuestion question = rsa_question("2 + 2?", "4", {.tokenizer = &tokenizer});
+  const std::string whole = rsa_answer_json(question, rsa_outcome(question, small_tree())).dump();
+  RsaOptions options;
+  options.traces = 3;
+  options.candidates = 2;
+  options.rounds = 1;
+  const auto said = [&](const std::string& line) {
+    return message_of([&] { read_rsa_answer(Json::parse(line, "j:2"), options, "j:2"); });
+  };
+  const auto with = [&](const std::string& before, const std::string& after) {
+    std::string line = whole;
+    EXPECT_NE(line.find(before), std::string::npos) << line;
+    return said(line.replace(line.find(before), before.size(), after));
+  };
+  EXPECT_EQ(said(whole), "no error");
+  EXPECT_EQ(said(R"({"rounds":[]})"), "j:2: expected 2 rounds, got 0");
+  EXPECT_EQ(said(R"({"rounds":[{"traces":[]},{"traces":[]}]})"),
+            "j:2: expected 3 traces in round 0, got 0");
+  for (const char* parents : {"[2,3]", "[-1,0]", "[2,0.5]"}) {
+    EXPECT_EQ(with("[2,0]", parents), "j:2: parents: expected numbers of traces");
+  }
+  EXPECT_EQ(with("[2,0]", "[2]"), "j:2: expected 2 parents in round 1, got 1");
+  EXPECT_EQ(with("\"new_tokens\":4", "\"new_tokens\":-4"),
+            "j:2: new_tokens: expected no negative number, got -4");
 }
 
 }  // namespace
