@@ -86,8 +86,20 @@ void remove_partial(const Path& prefix) {
   }
 }
 
+// Fault::usage when processes of another command make parts under that name, or did so.
+void check_plan(const Path& prefix, FunctionRef<bool(const Told&)> is_ours) {
+  const std::optional<Told> plan = ShardParts::told(prefix);
+  if (!plan || is_ours(*plan)) return;
+  throw Error(Fault::usage,
+              format("{}: holds the work of a command with other inputs or settings that did not "
+                     "end",
+                     ShardParts::folder(prefix).string()),
+              "repeat the command it was begun with, or give --overwrite to begin anew");
+}
+
 // Fault::usage when another shard, or a run of another command that was stopped, has the name.
 void check_free(const Path& prefix, FunctionRef<bool(const Told&)> is_ours, const char* others) {
+  check_plan(prefix, is_ours);
   const std::optional<Told> journal = read_told(prefix, kJournalSuffix);
   if (journal && is_ours(*journal)) return;
   if (journal) {
@@ -125,8 +137,10 @@ std::optional<ShardProgress> ShardRecord::done(int64_t vocab_size) const {
 }
 
 void ShardRecord::finish() const {
-  const std::optional<Told> told = read_told(prefix_, kJournalSuffix);
-  if (!told || is_ours(*told)) remove_partial(prefix_);  // else another run's
+  for (const auto& told : {read_told(prefix_, kJournalSuffix), ShardParts::told(prefix_)}) {
+    if (told && !is_ours(*told)) return;  // another run's
+  }
+  remove_partial(prefix_);
 }
 
 void ShardRecord::begin_anew() const { remove_partial(prefix_); }
@@ -134,6 +148,16 @@ void ShardRecord::begin_anew() const { remove_partial(prefix_); }
 void ShardRecord::check_replaceable() const {
   const auto ours = [&](const Told& told) { return is_ours(told); };
   check_free(prefix_, ours, "made of other documents or in another way");
+}
+
+void ShardRecord::check_parts() const {
+  check_plan(prefix_, [&](const Told& told) { return is_ours(told); });
+}
+
+size_t ShardRecord::next_file() const {
+  const std::optional<Told> told = read_told(prefix_, kJournalSuffix);
+  if (!told || !is_ours(*told)) return 0;
+  return told->progress.file + (told->progress.records > 0 ? 1 : 0);
 }
 
 void ShardRecord::check_settings(const Path& prefix, const TokenizeOptions& options) {
@@ -154,10 +178,15 @@ BegunShard ShardRecord::begin(int64_t vocab_size) const {
   return {{}, std::make_unique<TokenShardWriter>(prefix_, vocab_size)};
 }
 
-Json ShardRecord::told(const ShardProgress& progress) const {
+Json ShardRecord::made_of() const {
   Json json;
   json["settings"] = settings_;
   json["inputs"] = inputs_;
+  return json;
+}
+
+Json ShardRecord::told(const ShardProgress& progress) const {
+  Json json = made_of();
   json["report"] = progress.report.to_json();
   json["hash"] = hash_text(progress.hash);
   return json;
