@@ -16,7 +16,8 @@ namespace {
 using Told = ShardTold;
 using token_shard::with_suffix;
 
-constexpr const char *kRecordSuffix = ".made.json", *kJournalSuffix = ".journal";
+constexpr const char *kRecordSuffix = ".made.json", *kJournalSuffix = ".journal",
+                     *kRecordHash = "record_hash";
 
 std::string settings_of(const TokenizeOptions& o) {
   return format("field={} split={} bos={} eos={} skip={} max={} {}", o.text_field,
@@ -32,8 +33,22 @@ std::string inputs_of(std::span<const Path> files) {
   return format("{} files, {}", files.size(), hash_text(xxh3(text)));
 }
 
+// A record says its own hash last; a journal is a hashed line.
+Json with_hash(Json record) {
+  record[kRecordHash] = hash_text(xxh3(record.dump()));
+  return record;
+}
+
+bool has_its_hash(Json record) {
+  if (!record.is_object() || record.object().empty()) return false;
+  const auto [key, hash] = record.object().back();
+  record.object().pop_back();
+  return key == kRecordHash && hash.is_string() && hash.string() == hash_text(xxh3(record.dump()));
+}
+
 Told parse_told(std::string_view text, const Path& path, bool journal) {
   const Json json = Json::parse(text, path.string());
+  require_data(journal || has_its_hash(json), "{}: has another hash", path.string());
   const Fields fields(json, path.string());
   Told told{fields.string("settings"), fields.string("inputs"), {}};
   told.progress.report = TokenizeReport::from_json(fields.object("report").json(), path.string());
@@ -209,7 +224,7 @@ void ShardRecord::commit(TokenShardWriter& writer, ShardProgress progress) const
   json["stage"] = "tokens";
   const Json made = told(progress);
   for (const auto& [key, value] : made.object()) json[key] = value;
-  write_file(with_suffix(prefix_, kRecordSuffix), json.dump(2) + "\n");
+  write_file(with_suffix(prefix_, kRecordSuffix), with_hash(json).dump(2) + "\n");
   remove_partial(prefix_);
 }
 

@@ -461,6 +461,27 @@ TEST(Tokenize, LeavesThePartsOfAnotherCommandAlone) {
   corpus.expect_whole("out");
 }
 
+std::string with_more_text(std::string record) {
+  const std::string key = "\"text_bytes\": ";
+  return record.insert(record.find(key) + key.size(), "1");
+}
+
+TEST(Tokenize, TakesNoCountsThatWereEdited) {
+  const SharedCorpus corpus;
+  for (const Shard& next : {Shard{2, 4}, Shard{}}) {  // who makes the part anew
+    corpus.make({2, 4}, "out");
+    const Path record = corpus.scratch / "out.parts/2.made.json";
+    write_file(record, with_more_text(read_file(record)));
+    corpus.make(next, "out");
+  }
+  corpus.expect_whole("out");
+  const Path record = corpus.scratch / "out.made.json";
+  write_file(record, with_more_text(read_file(record)));
+  EXPECT_EQ(error_of([&] { corpus.make({}, "out"); }).fault(), Fault::usage);
+  EXPECT_TRUE(corpus.make({}, "out", true).made);
+  corpus.expect_whole("out");
+}
+
 constexpr RankTimes kQuickRanks{.beat = std::chrono::milliseconds(20),
                                 .look = std::chrono::milliseconds(10)};
 
