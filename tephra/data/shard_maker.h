@@ -20,8 +20,6 @@ class ShardMaker {
              const TokenizeOptions& options);
 
   bool is_at(size_t file) const { return at_.file == file && at_.records == 0; }
-  // The first file of which nothing is done.
-  size_t next_file() const { return at_.file + (at_.records > 0 ? 1 : 0); }
   const TokenizeReport& report() const { return at_.report; }
 
   // Makes the tokens of all files before that one.

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/data/shard_parts.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "tephra/base/error.h"
 #include "tephra/base/json.h"
@@ -13,7 +18,36 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kPlanFile = "plan";
+constexpr const char *kPlanFile = "plan", *kPlanLock = ".plan.lock";
+
+// One process at a time looks for a plan and writes one. Where the file system knows no locks there
+// are none; processes of one command write the same plan.
+class PlanLock {
+ public:
+  explicit PlanLock(const Path& folder)
+      : fd_(::open((folder / kPlanLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+    while (fd_ >= 0 && ::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~PlanLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  PlanLock(const PlanLock&) = delete;
+  PlanLock& operator=(const PlanLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+// Nothing when there is none, or it is damaged.
+std::optional<Json> read_plan(const Path& prefix) {
+  const Path path = ShardParts::folder(prefix) / kPlanFile;
+  if (!fs::exists(path)) return std::nullopt;
+  const std::string text = read_file(path);
+  const std::optional<std::string_view> line = checked_line(text);
+  if (!line) return std::nullopt;
+  return Json::parse(*line, path.string());
+}
 
 int64_t weight_of(const Path& file) {
   std::error_code error;
@@ -52,32 +86,33 @@ ShardParts::ShardParts(std::span<const Path> files, const Path& prefix, size_t f
       count_(count),
       begins_(split_files(files, from, count)) {}
 
-std::optional<ShardParts> ShardParts::read(std::span<const Path> files, const Path& prefix,
-                                           const ShardRecord& whole) {
-  const Path path = folder(prefix) / kPlanFile;
-  if (!fs::exists(path)) return std::nullopt;
-  const std::string text = read_file(path);
-  const std::optional<std::string_view> line = checked_line(text);
-  if (!line) return std::nullopt;
-  const Json json = Json::parse(*line, path.string());
-  const Fields fields(json, path.string());
-  if (fields.string("of") != whole.made_of()) return std::nullopt;
+std::optional<ShardTold> ShardParts::told(const Path& prefix) {
+  const std::optional<Json> plan = read_plan(prefix);
+  if (!plan) return std::nullopt;
+  const Fields fields(*plan, folder(prefix).string());
+  return ShardTold{fields.string("settings"), fields.string("inputs"), {}};
+}
+
+std::optional<ShardParts> ShardParts::read(std::span<const Path> files, const Path& prefix) {
+  const std::optional<Json> plan = read_plan(prefix);
+  if (!plan) return std::nullopt;
+  const Fields fields(*plan, folder(prefix).string());
   const int64_t from = fields.integer("from"), count = fields.integer("count");
   if (from < 0 || from > std::ssize(files) || count < 1) return std::nullopt;
   return ShardParts(files, prefix, static_cast<size_t>(from), count);
 }
 
-void ShardParts::write(const ShardRecord& whole) const {
-  const Path folder = ShardParts::folder(prefix_);
-  make_writable_folder(folder);
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() != ".lock") fs::remove_all(entry.path());
-  }
-  Json json;
-  json["of"] = whole.made_of();
-  json["from"] = static_cast<int64_t>(from_);
-  json["count"] = count_;
-  write_file(folder / kPlanFile, hashed_line(json.dump()));
+ShardParts ShardParts::agree(const ShardRecord& whole, bool replace) const {
+  make_writable_folder(folder(prefix_));
+  const PlanLock lock(folder(prefix_));
+  whole.check_parts();
+  const std::optional<ShardParts> found = read(files_, prefix_);
+  if (found && (found->count_ == count_ || !replace)) return *found;
+  Json plan = whole.made_of();
+  plan["from"] = static_cast<int64_t>(from_);
+  plan["count"] = count_;
+  write_file(folder(prefix_) / kPlanFile, hashed_line(plan.dump()));
+  return *this;
 }
 
 }  // namespace tephra

@@ -21,11 +21,14 @@ class ShardParts {
   // Of the files from `from` on, about the same number of bytes each.
   ShardParts(std::span<const Path> files, const Path& prefix, size_t from, int64_t count);
 
-  // The plan that processes agree on; nothing when there is none for this shard.
-  static std::optional<ShardParts> read(std::span<const Path> files, const Path& prefix,
-                                        const ShardRecord& whole);
-  // In the place of another, whose parts go.
-  void write(const ShardRecord& whole) const;
+  // Whose plan is there; nothing when there is none.
+  static std::optional<ShardTold> told(const Path& prefix);
+  // That plan, of one whose it is.
+  static std::optional<ShardParts> read(std::span<const Path> files, const Path& prefix);
+  // The plan that processes agree on: the one that is there, or this one, also in the place of one
+  // for another number of parts when `replace`. Parts that are there stay, and their records tell
+  // what they hold. Fault::usage when another command has its plan there.
+  ShardParts agree(const ShardRecord& whole, bool replace) const;
 
   int64_t count() const { return count_; }
   size_t begin(int64_t part) const { return begins_[static_cast<size_t>(part)]; }

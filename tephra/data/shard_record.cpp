@@ -16,7 +16,8 @@ namespace {
 using Told = ShardTold;
 using token_shard::with_suffix;
 
-constexpr const char *kRecordSuffix = ".made.json", *kJournalSuffix = ".journal";
+constexpr const char *kRecordSuffix = ".made.json", *kJournalSuffix = ".journal",
+                     *kRecordHash = "record_hash";
 
 std::string settings_of(const TokenizeOptions& o) {
   return format("field={} split={} bos={} eos={} skip={} max={} {}", o.text_field,
@@ -32,8 +33,22 @@ std::string inputs_of(std::span<const Path> files) {
   return format("{} files, {}", files.size(), hash_text(xxh3(text)));
 }
 
+// A record says its own hash last; a journal is a hashed line.
+Json with_hash(Json record) {
+  record[kRecordHash] = hash_text(xxh3(record.dump()));
+  return record;
+}
+
+bool has_its_hash(Json record) {
+  if (!record.is_object() || record.object().empty()) return false;
+  const auto [key, hash] = record.object().back();
+  record.object().pop_back();
+  return key == kRecordHash && hash.is_string() && hash.string() == hash_text(xxh3(record.dump()));
+}
+
 Told parse_told(std::string_view text, const Path& path, bool journal) {
   const Json json = Json::parse(text, path.string());
+  require_data(journal || has_its_hash(json), "{}: has another hash", path.string());
   const Fields fields(json, path.string());
   Told told{fields.string("settings"), fields.string("inputs"), {}};
   told.progress.report = TokenizeReport::from_json(fields.object("report").json(), path.string());
@@ -86,8 +101,20 @@ void remove_partial(const Path& prefix) {
   }
 }
 
+// Fault::usage when processes of another command make parts under that name, or did so.
+void check_plan(const Path& prefix, FunctionRef<bool(const Told&)> is_ours) {
+  const std::optional<Told> plan = ShardParts::told(prefix);
+  if (!plan || is_ours(*plan)) return;
+  throw Error(Fault::usage,
+              format("{}: holds the work of a command with other inputs or settings that did not "
+                     "end",
+                     ShardParts::folder(prefix).string()),
+              "repeat the command it was begun with, or give --overwrite to begin anew");
+}
+
 // Fault::usage when another shard, or a run of another command that was stopped, has the name.
 void check_free(const Path& prefix, FunctionRef<bool(const Told&)> is_ours, const char* others) {
+  check_plan(prefix, is_ours);
   const std::optional<Told> journal = read_told(prefix, kJournalSuffix);
   if (journal && is_ours(*journal)) return;
   if (journal) {
@@ -125,8 +152,10 @@ std::optional<ShardProgress> ShardRecord::done(int64_t vocab_size) const {
 }
 
 void ShardRecord::finish() const {
-  const std::optional<Told> told = read_told(prefix_, kJournalSuffix);
-  if (!told || is_ours(*told)) remove_partial(prefix_);  // else another run's
+  for (const auto& told : {read_told(prefix_, kJournalSuffix), ShardParts::told(prefix_)}) {
+    if (told && !is_ours(*told)) return;  // another run's
+  }
+  remove_partial(prefix_);
 }
 
 void ShardRecord::begin_anew() const { remove_partial(prefix_); }
@@ -134,6 +163,16 @@ void ShardRecord::begin_anew() const { remove_partial(prefix_); }
 void ShardRecord::check_replaceable() const {
   const auto ours = [&](const Told& told) { return is_ours(told); };
   check_free(prefix_, ours, "made of other documents or in another way");
+}
+
+void ShardRecord::check_parts() const {
+  check_plan(prefix_, [&](const Told& told) { return is_ours(told); });
+}
+
+size_t ShardRecord::next_file() const {
+  const std::optional<Told> told = read_told(prefix_, kJournalSuffix);
+  if (!told || !is_ours(*told)) return 0;
+  return told->progress.file + (told->progress.records > 0 ? 1 : 0);
 }
 
 void ShardRecord::check_settings(const Path& prefix, const TokenizeOptions& options) {
@@ -154,10 +193,15 @@ BegunShard ShardRecord::begin(int64_t vocab_size) const {
   return {{}, std::make_unique<TokenShardWriter>(prefix_, vocab_size)};
 }
 
-Json ShardRecord::told(const ShardProgress& progress) const {
+Json ShardRecord::made_of() const {
   Json json;
   json["settings"] = settings_;
   json["inputs"] = inputs_;
+  return json;
+}
+
+Json ShardRecord::told(const ShardProgress& progress) const {
+  Json json = made_of();
   json["report"] = progress.report.to_json();
   json["hash"] = hash_text(progress.hash);
   return json;
@@ -180,7 +224,7 @@ void ShardRecord::commit(TokenShardWriter& writer, ShardProgress progress) const
   json["stage"] = "tokens";
   const Json made = told(progress);
   for (const auto& [key, value] : made.object()) json[key] = value;
-  write_file(with_suffix(prefix_, kRecordSuffix), json.dump(2) + "\n");
+  write_file(with_suffix(prefix_, kRecordSuffix), with_hash(json).dump(2) + "\n");
   remove_partial(prefix_);
 }
 

@@ -46,7 +46,11 @@ class ShardRecord {
   void begin_anew() const;  // forgets a run that was stopped, whosever it was
   // Fault::usage when another shard, or a run of another command that was stopped, has that name.
   void check_replaceable() const;
-  // The same before the files are known.
+  // Of processes that make a shard together only: the plan of another command is Fault::usage.
+  void check_parts() const;
+  // The first file of which a run that was stopped has done nothing.
+  size_t next_file() const;
+  // check_replaceable before the files are known.
   static void check_settings(const Path& prefix, const TokenizeOptions& options);
 
   // How far a run with these files and options came that was stopped, if its bytes are there as
@@ -55,7 +59,7 @@ class ShardRecord {
   void write_progress(const ShardProgress& progress) const;  // of what the writer has flushed
   void commit(TokenShardWriter& writer, ShardProgress progress) const;
 
-  std::string made_of() const { return settings_ + "; " + inputs_; }
+  Json made_of() const;  // the files and settings
 
  private:
   bool is_ours(const ShardTold& told) const;

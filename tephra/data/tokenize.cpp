@@ -74,28 +74,32 @@ class ShardWork {
 
   // Who makes which files. The first rank says so; shards come when they come.
   ShardParts shared_parts(size_t from) const {
-    const std::optional<ShardParts> found = ShardParts::read(files_, prefix_, whole_);
-    if (found && found->count() == shard_.count) return *found;
-    require_data(!shard_.ranks || shard_.index == 0, "{}: is gone while ranks work in it",
-                 ShardParts::folder(prefix_).string());
-    if (found && !shard_.ranks) {
-      throw Error(Fault::usage,
-                  format("{}: holds the work of {} shards, not of {}",
-                         ShardParts::folder(prefix_).string(), found->count(), shard_.count),
-                  "the same command without --shard takes what is done of it and makes the rest");
-    }
-    const ShardParts parts(files_, prefix_, from, shard_.count);
-    parts.write(whole_);
-    return parts;
+    if (shard_.ranks && shard_.index > 0) return parts_of_first();
+    const ShardParts parts =
+        ShardParts(files_, prefix_, from, shard_.count).agree(whole_, shard_.ranks);
+    if (parts.count() == shard_.count) return parts;
+    throw Error(Fault::usage,
+                format("{}: holds the work of {} shards, not of {}",
+                       ShardParts::folder(prefix_).string(), parts.count(), shard_.count),
+                "the same command without --shard takes what is done of it and makes the rest");
   }
 
+  ShardParts parts_of_first() const {
+    whole_.check_parts();
+    const std::optional<ShardParts> parts = ShardParts::read(files_, prefix_);
+    require_data(parts && parts->count() == shard_.count, "{}: is gone while ranks work in it",
+                 ShardParts::folder(prefix_).string());
+    return *parts;
+  }
+
+  // What another process writes is not opened before its lock is held.
   NamedShard make_first() {
-    ShardMaker maker(files_, tokenizer_, prefix_, options_);
-    std::optional<ShardParts> parts = ShardParts::read(files_, prefix_, whole_);
+    std::optional<ShardParts> parts = ShardParts::read(files_, prefix_);
     if (shard_.count > 1) {
-      parts = shared_parts(shard_.ranks ? maker.next_file() : 0);
+      parts = shared_parts(shard_.ranks ? whole_.next_file() : 0);
       lock_shard(parts->path(0));
     }
+    ShardMaker maker(files_, tokenizer_, prefix_, options_);
     wait_for_first();
     maker.go_to(parts ? parts->end(0) : files_.size());
     if (shard_.count > 1 && !shard_.ranks) {

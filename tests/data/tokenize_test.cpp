@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <future>
+#include <latch>
 
 #include "tephra/base/parallel.h"
 #include "tephra/data/shard_record.h"
@@ -394,6 +395,89 @@ TEST(Tokenize, WhatShardsHaveNotDoneIsMadeByWhoJoins) {
   }
   EXPECT_TRUE(corpus.make({}, "out").complete);
   corpus.expect_whole("out");
+}
+
+// Each shard is a thread; what they throw.
+std::vector<std::string> start_shards(const SharedCorpus& corpus, int64_t count,
+                                      const std::string& out) {
+  std::latch begin(count);
+  std::vector<std::future<std::string>> all;
+  for (int64_t index = 0; index < count; ++index) {
+    all.push_back(std::async(std::launch::async, [&, index] {
+      begin.arrive_and_wait();
+      try {
+        corpus.make({index, count}, out);
+        return std::string();
+      } catch (const std::exception& error) {
+        return std::string(error.what());
+      }
+    }));
+  }
+  std::vector<std::string> said;
+  for (auto& each : all) said.push_back(each.get());
+  return said;
+}
+
+TEST(Tokenize, ShardsMayBeginAtTheSameTime) {
+  const SharedCorpus corpus;
+  for (int round = 0; round < 8; ++round) {
+    const std::string out = format("round{}", round);
+    EXPECT_EQ(start_shards(corpus, 4, out), Texts(4));
+    for (const int part : {1, 2, 3}) EXPECT_TRUE(corpus.has(format("{}.parts/{}.idx", out, part)));
+    EXPECT_TRUE(corpus.make({}, out).complete);
+    corpus.expect_whole(out);
+  }
+}
+
+TEST(Tokenize, LeavesThePartsOfAnotherCommandAlone) {
+  SharedCorpus corpus;
+  corpus.make({2, 4}, "out");
+  const std::vector<std::string> names = corpus.scratch.names();
+  const std::string part = read_file(corpus.scratch / "out.parts/2.bin");
+  corpus.options.append_eos = false;
+  for (const Shard& shard : {Shard{0, 4}, Shard{2, 4}, Shard{1, 2}, Shard{}}) {
+    const Error error = error_of([&] { corpus.make(shard, "out"); });
+    EXPECT_EQ(error.fault(), Fault::usage) << error.what();
+    EXPECT_NE(std::string(error.what()).find("out.parts: holds the work"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(error_of([&] {
+              ShardRecord::check_settings(corpus.scratch / "out", corpus.options);
+            }).fault(),
+            Fault::usage);
+  EXPECT_EQ(corpus.scratch.names(), names);
+  EXPECT_EQ(read_file(corpus.scratch / "out.parts/2.bin"), part);
+  corpus.options.append_eos = true;
+  EXPECT_TRUE(corpus.make({}, "out").complete);
+  corpus.expect_whole("out");
+  // Nor are they lost where the shard that they would replace is asked for.
+  corpus.options.append_eos = false;
+  corpus.make({2, 4}, "other");
+  std::filesystem::rename(corpus.scratch / "other.parts", corpus.scratch / "out.parts");
+  corpus.options.append_eos = true;
+  EXPECT_FALSE(corpus.make({}, "out").made);
+  EXPECT_TRUE(corpus.has("out.parts/2.bin"));
+  EXPECT_TRUE(corpus.make({}, "out", true).made);
+  corpus.expect_whole("out");
+}
+
+std::string with_more_text(std::string record) {
+  const std::string key = "\"text_bytes\": ";
+  return record.insert(record.find(key) + key.size(), "1");
+}
+
+TEST(Tokenize, TakesNoCountsThatWereEdited) {
+  const SharedCorpus corpus;
+  for (const Shard& next : {Shard{2, 4}, Shard{}}) {  // who makes the part anew
+    corpus.make({2, 4}, "out");
+    const Path record = corpus.scratch / "out.parts/2.made.json";
+    write_file(record, with_more_text(read_file(record)));
+    corpus.make(next, "out");
+  }
+  corpus.expect_whole("out");
+  const Path record = corpus.scratch / "out.made.json";
+  write_file(record, with_more_text(read_file(record)));
+  EXPECT_EQ(error_of([&] { corpus.make({}, "out"); }).fault(), Fault::usage);
 }
 
 constexpr RankTimes kQuickRanks{.beat = std::chrono::milliseconds(20),
