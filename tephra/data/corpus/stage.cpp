@@ -407,18 +407,27 @@ class FileRun {
   int64_t file_bytes_ = 0;
 };
 
+// Files get their names a moment after their journal calls them finished: of another shard or rank
+// that moment may be now.
+bool is_named(const CorpusFile& file, std::span<const StageJob> jobs) {
+  for (const StageJob& job : jobs) {
+    const std::span streams(job.settings.streams);
+    for (const StageStream& stream : streams.subspan(job.keeps_documents ? 0 : 1)) {
+      if (!fs::exists(stream_path(job.settings, stream, file))) return false;
+    }
+  }
+  return true;
+}
+
 // Until the file's journal says that its rank is done with it.
-JournalEntry wait_for_peer(size_t index, const CorpusFile& file, const StageSettings& settings) {
+JournalEntry wait_for_peer(size_t index, const CorpusFile& file, std::span<const StageJob> jobs) {
+  const StageSettings& settings = jobs.back().settings;
   const Journal journal(settings.out / kWorkFolder / (file.title() + ".journal"),
                         static_cast<size_t>(settings.samples));
   std::optional<JournalEntry> entry;
   const auto is_there = [&] {
     entry = journal.last();
-    bool there = entry && entry->finished;  // the files get their names a moment later
-    for (const StageStream& stream : settings.streams) {
-      there = there && fs::exists(stream_path(settings, stream, file));
-    }
-    return there;
+    return entry && entry->finished && is_named(file, jobs);
   };
   settings.ranks->wait_for(static_cast<int64_t>(index) % settings.shard.count,
                            format("{} of {}", file.title(), settings.what), is_there);
@@ -509,8 +518,7 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
     last.load();
     if (ours) last.run(done, check_in);
     const std::lock_guard lock(mutex);
-    // What a journal of another rank calls finished may not have its name yet.
-    if (last.finished() && (ours || !waits)) {
+    if (last.finished() && (ours || (!waits && is_named(files[i], jobs)))) {
       add_entry(runs, i, last.entry());
     } else {
       unfinished.push_back(i);
@@ -538,7 +546,7 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
   }
   std::sort(unfinished.begin(), unfinished.end());
   for (const size_t i : unfinished) {
-    if (waits) add_entry(runs, i, wait_for_peer(i, files[i], settings));
+    if (waits) add_entry(runs, i, wait_for_peer(i, files[i], jobs));
   }
   // The first rank ends a command and takes away what others may still be reading, so it waits for
   // each: one that has no file of its own, too.
