@@ -44,9 +44,14 @@ size_t memory_of(const StageSettings& settings) {
   return static_cast<size_t>(std::max<int64_t>(0, settings.memory_bytes)) / kMemoryParts;
 }
 
+// The tasks of a relay hold its input, a piece each, so their number bounds it (Relay::most_tasks);
+// one that is worked on takes more than it holds, so a third of them may be.
 Pace pace_of(const StageSettings& settings, size_t threads, size_t files_at_once) {
-  const size_t memory = memory_of(settings) / files_at_once;
-  return {threads, threads > 1 ? std::min(2 * threads, memory / LineWindows::kPieceBytes) : 0};
+  const size_t tasks = memory_of(settings) / files_at_once / LineWindows::kPieceBytes;
+  const size_t workers = std::clamp<size_t>(tasks / 3, 1, threads);
+  if (workers == 1) return {1, 0};
+  const size_t spare = tasks - std::min(tasks, Relay::most_tasks(0));
+  return {workers, std::min(2 * workers, spare / 4)};
 }
 
 std::vector<std::span<const Line>> pieces_of(const LineWindow& window) {
