@@ -256,9 +256,10 @@ void make_writable_folder(const Path& path) {
   std::error_code unknown;  // a name that is too long, a folder that may not be entered
   if (!std::filesystem::is_directory(path, unknown)) {
     const bool is_file = std::filesystem::exists(path, unknown);
+    const std::string why = error ? error.message() : "another process removed it meanwhile";
     throw Error(is_shortage(error.value()) ? Fault::data : Fault::usage,
                 format("{}: cannot be made a folder: {}", path.string(),
-                       is_file ? "a file has that name" : error.message()));
+                       is_file ? "a file has that name" : why));
   }
   if (::access(path.c_str(), W_OK | X_OK) != 0) {
     throw Error(Fault::usage, format("{}: cannot be written to: {}", path.string(), reason(errno)));

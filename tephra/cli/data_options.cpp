@@ -56,7 +56,8 @@ StageSettings stage_settings(const CorpusOptions& o) {
           "--overwrite: shards would remove each other's work; remove {} yourself", o.out);
   check_apart(o.inputs, o.out);
   lock_output(o.out, stage.shard);
-  prepare_output(o.out, o.overwrite);
+  prepare_output(o.out, o.overwrite, stage.shard);
+  lock_share(o.out, stage.shard);
   install_signal_handlers();
   join_ranks(stage);
   return stage;

@@ -89,7 +89,14 @@ TEST(DataMemorySlow, IsKeptByFilterAndDedup) {
                                      (scratch / "unique").string(), "--memory", memory, "--quiet"});
   EXPECT_GT(dedup, 0);
   EXPECT_LE(dedup, kMost) << dedup / kMiB << " MiB";
+  // Many threads on one file.
+  const int64_t many = peak_of_run({"data", "filter", (scratch / "web").string(), "--out",
+                                    (scratch / "by_many").string(), "--memory", memory, "--threads",
+                                    "16", "--quiet"});
+  EXPECT_GT(many, 0);
+  EXPECT_LE(many, kMost) << many / kMiB << " MiB";
   RecordProperty("filter_MiB", static_cast<int>(filter / kMiB));
+  RecordProperty("filter_by_many_MiB", static_cast<int>(many / kMiB));
   RecordProperty("dedup_MiB", static_cast<int>(dedup / kMiB));
 }
 

@@ -382,6 +382,28 @@ struct MadeCorpus {
   }
 };
 
+// Its journal calls a file finished a moment before it gets its name: other shards that go on from
+// all files must not take it then.
+TEST(Stage, AFileOfAnotherShardIsFinishedOnceItHasItsName) {
+  MadeCorpus corpus;
+  const auto run = [&](int64_t index) {
+    StageSettings settings = shout_settings(corpus.scratch / "out");
+    settings.inner = true;
+    settings.shard = {index, 2};
+    return run_stage(corpus.files, settings, shout);
+  };
+  EXPECT_FALSE(run(1).complete);
+  const Path named = corpus.scratch / "out/ids/in/f3.txt";
+  const Path unnamed = named.string() + ".partial";
+  std::filesystem::rename(named, unnamed);
+  const StageRun early = run(0);
+  EXPECT_FALSE(early.complete);
+  EXPECT_EQ(early.awaited, "shout");
+  EXPECT_FALSE(std::filesystem::exists(named)) << "the other shard's to do";
+  EXPECT_TRUE(run(1).complete);
+  EXPECT_TRUE(run(0).complete);
+}
+
 TEST(Stage, WritesTheSameBytesOnAnyNumberOfThreads) {
   MadeCorpus corpus;
   const int before = num_threads();

@@ -297,6 +297,29 @@ TEST(Hostile, TwoProcessesDoNotWriteIntoOneFolder) {
   ::close(fd);
 }
 
+// The work folder is the sign of an output that is not finished: no rank makes one there, and only
+// the first clears up what a kill left.
+TEST(Hostile, AFinishedOutputStaysFinishedWhenRanksComeAgain) {
+  const Scratch scratch;
+  const Path out = scratch / "out", work = out / ".work";
+  std::filesystem::create_directories(out);
+  write_file(out / "report.json", "{}");
+  const auto refusal = [&](const Shard& shard) {
+    lock_output(out, shard);
+    const Error error = error_of([&] { prepare_output(out, false, shard); });
+    EXPECT_EQ(error.fault(), Fault::usage);
+    return std::string(error.what());
+  };
+  EXPECT_NE(refusal({6, 7, true}).find("finished output; remove it"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(work));
+  std::filesystem::create_directory(work);
+  refusal({6, 7, true});
+  refusal({0, 7, false});
+  EXPECT_TRUE(std::filesystem::exists(work));
+  refusal({0, 7, true});
+  EXPECT_FALSE(std::filesystem::exists(work));
+}
+
 TEST(Hostile, TextsOfNewlinesTakeTimeByTheirLength) {
   const Scratch scratch;
   std::filesystem::create_directory(scratch / "in");

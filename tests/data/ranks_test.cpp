@@ -85,6 +85,15 @@ TEST(Ranks, TakeThePlanOfTheFirstAndGoStepByStep) {
   EXPECT_FALSE(std::filesystem::exists(scratch / "ranks"));
 }
 
+TEST(Ranks, SayWhyTheirFileCannotBeWritten) {
+  const Scratch scratch;
+  std::filesystem::create_directories(scratch / "ranks/rank-1");
+  const Error error =
+      error_of([&] { const Ranks ranks(scratch / "ranks", rank_of(1, 2), "", kQuick); });
+  EXPECT_NE(std::string(error.what()).find("cannot be written: Is a directory"), std::string::npos)
+      << error.what();
+}
+
 TEST(Ranks, EndWithAnErrorWhenOneFails) {
   const Scratch scratch;
   auto waits = std::async(std::launch::async, [&] {

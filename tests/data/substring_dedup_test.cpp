@@ -227,6 +227,14 @@ TEST(SubstringDedup, GivesTheSameBytesForAnyMemoryThreadsAndShards) {
               read_file(corpus.scratch / "out1/documents/in/b.jsonl.zst"));
 }
 
+TEST(SubstringDedup, TakesACorpusWithoutText) {
+  SubstringCorpus corpus;
+  corpus.add("a", {});
+  EXPECT_EQ(corpus.run("none", {}).tally["kept"], 0);
+  corpus.add("b", {"", ""});
+  EXPECT_EQ(corpus.run("empty", {}).tally["kept"], 2);
+}
+
 TEST(SubstringDedup, SaysHowMuchMemoryWouldDo) {
   SubstringCorpus corpus;
   corpus.add("a", {random_text(1, 300'000), random_text(2, 300'000)});

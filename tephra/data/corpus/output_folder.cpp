@@ -45,7 +45,8 @@ void hold_settings(const StageSettings& settings, std::span<const CorpusFile> fi
     throw Error(Fault::usage,
                 format("{}: holds a run with other inputs or settings that did not end",
                        settings.out.string()),
-                "repeat the command it was begun with, or give --overwrite to begin anew");
+                format("repeat the command it was begun with, or {} to begin anew",
+                       settings.shard.count == 1 ? "give --overwrite" : "remove it yourself"));
   }
   if (!fs::exists(path)) write_file(path, text);
 }
@@ -95,12 +96,14 @@ void finish_stage(const Path& out) {
   }
 }
 
-void prepare_output(const Path& out, bool overwrite) {
+void prepare_output(const Path& out, bool overwrite, const Shard& shard) {
   make_writable_folder(out);
   const bool finished = fs::exists(out / kReportFile);
   const bool ours = finished || fs::exists(out / kWorkFolder) || fs::exists(out / ".dedup") ||
                     fs::exists(out / ".mix") || fs::exists(out / "config.toml");
-  if (finished || overwrite) finish_stage(out);  // a kill at the very end kept it from that
+  const bool one_of_all = shard.count == 1 || (shard.ranks && shard.index == 0);
+  // A kill at the very end kept it from that.
+  if ((finished || overwrite) && one_of_all) finish_stage(out);
   constexpr const char* kFolders[] = {kDocumentsFolder, kHandedFolder, "values", "dropped",
                                       kRemovedFolder};
   if (overwrite) {
@@ -112,8 +115,8 @@ void prepare_output(const Path& out, bool overwrite) {
     }
     fs::remove(out / kReportFile);
   }
-  require(overwrite || !finished, "{}: holds a finished output; give --overwrite to replace it",
-          out.string());
+  require(overwrite || !finished, "{}: holds a finished output; {}", out.string(),
+          shard.count == 1 ? "give --overwrite to replace it" : "remove it yourself to replace it");
 }
 
 }  // namespace tephra

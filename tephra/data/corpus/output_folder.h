@@ -18,8 +18,9 @@ inline constexpr const char* kUnreadableMark = "unreadable";
 // Which files these are, by number, names and content: "7 files, 0123456789abcdef".
 std::string mark_of_files(std::span<const CorpusFile> files);
 
-// Fault::usage when `out` holds a finished output; with `overwrite` it is removed.
-void prepare_output(const Path& out, bool overwrite);
+// Fault::usage when `out` holds a finished output; with `overwrite` it is removed. Changes nothing
+// for a shard, nor for ranks but the first: others may be at work there.
+void prepare_output(const Path& out, bool overwrite, const Shard& shard = {});
 
 // The first run of a stage writes down its settings and files; Fault::usage when a later one has
 // others, whose outputs cannot be joined with these.

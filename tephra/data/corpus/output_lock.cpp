@@ -38,7 +38,10 @@ void lock_output(const Path& out, const Shard& shard) {
   make_writable_folder(out);
   const bool alone = shard.count == 1;
   hold(out, O_RDONLY | O_DIRECTORY, alone ? LOCK_EX : LOCK_SH, out);
-  if (alone) return;
+}
+
+void lock_share(const Path& out, const Shard& shard) {
+  if (shard.count == 1) return;
   make_writable_folder(out / kWorkFolder);
   const Path file = out / kWorkFolder / format("shard-{}-of-{}.lock", shard.index, shard.count);
   hold(file, O_RDWR | O_CREAT, LOCK_EX, out);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -64,13 +65,18 @@ Json to_json(const std::vector<std::string>& texts) {
 }
 
 // The whole of it in one call, so that who reads meanwhile nearly always finds one state; the hash
-// tells when not. In place, for a file system that is slow to show new names.
+// tells when not. In place, for a file system that is slow to show new names. Where it fails, errno
+// says why.
 bool write_in_place(const Path& path, const std::string& text, bool create) {
   const int flags = O_WRONLY | O_CLOEXEC | (create ? O_CREAT | O_TRUNC : 0);
   const int fd = ::open(path.c_str(), flags, 0666);
   if (fd < 0) return false;
-  const bool ok = ::pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
-  return ::close(fd) == 0 && ok;
+  const ssize_t written = ::pwrite(fd, text.data(), text.size(), 0);
+  const bool whole = written == static_cast<ssize_t>(text.size());
+  const int error = written < 0 ? errno : ENOSPC;  // a disk may take a part before it is full
+  const bool closed = ::close(fd) == 0;
+  if (!whole) errno = error;
+  return whole && closed;
 }
 
 }  // namespace
@@ -264,7 +270,8 @@ void Ranks::write_locked(bool create) {
   if (text.size() < written_) text.resize(written_, ' ');
   written_ = text.size();
   const bool ok = write_in_place(path(shard_.index), text, create);
-  require_data(ok || !create, "{}: cannot be written", path(shard_.index).string());
+  require_data(ok || !create, "{}: cannot be written: {}", path(shard_.index).string(),
+               std::strerror(errno));
 }
 
 void Ranks::change(FunctionRef<void(Mark&)> edit) {

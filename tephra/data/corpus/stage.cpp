@@ -44,9 +44,14 @@ size_t memory_of(const StageSettings& settings) {
   return static_cast<size_t>(std::max<int64_t>(0, settings.memory_bytes)) / kMemoryParts;
 }
 
+// The tasks of a relay hold its input, a piece each, so their number bounds it (Relay::most_tasks);
+// one that is worked on takes more than it holds, so a third of them may be.
 Pace pace_of(const StageSettings& settings, size_t threads, size_t files_at_once) {
-  const size_t memory = memory_of(settings) / files_at_once;
-  return {threads, threads > 1 ? std::min(2 * threads, memory / LineWindows::kPieceBytes) : 0};
+  const size_t tasks = memory_of(settings) / files_at_once / LineWindows::kPieceBytes;
+  const size_t workers = std::clamp<size_t>(tasks / 3, 1, threads);
+  if (workers == 1) return {1, 0};
+  const size_t spare = tasks - std::min(tasks, Relay::most_tasks(0));
+  return {workers, std::min(2 * workers, spare / 4)};
 }
 
 std::vector<std::span<const Line>> pieces_of(const LineWindow& window) {
@@ -407,18 +412,27 @@ class FileRun {
   int64_t file_bytes_ = 0;
 };
 
+// Files get their names a moment after their journal calls them finished: of another shard or rank
+// that moment may be now.
+bool is_named(const CorpusFile& file, std::span<const StageJob> jobs) {
+  for (const StageJob& job : jobs) {
+    const std::span streams(job.settings.streams);
+    for (const StageStream& stream : streams.subspan(job.keeps_documents ? 0 : 1)) {
+      if (!fs::exists(stream_path(job.settings, stream, file))) return false;
+    }
+  }
+  return true;
+}
+
 // Until the file's journal says that its rank is done with it.
-JournalEntry wait_for_peer(size_t index, const CorpusFile& file, const StageSettings& settings) {
+JournalEntry wait_for_peer(size_t index, const CorpusFile& file, std::span<const StageJob> jobs) {
+  const StageSettings& settings = jobs.back().settings;
   const Journal journal(settings.out / kWorkFolder / (file.title() + ".journal"),
                         static_cast<size_t>(settings.samples));
   std::optional<JournalEntry> entry;
   const auto is_there = [&] {
     entry = journal.last();
-    bool there = entry && entry->finished;  // the files get their names a moment later
-    for (const StageStream& stream : settings.streams) {
-      there = there && fs::exists(stream_path(settings, stream, file));
-    }
-    return there;
+    return entry && entry->finished && is_named(file, jobs);
   };
   settings.ranks->wait_for(static_cast<int64_t>(index) % settings.shard.count,
                            format("{} of {}", file.title(), settings.what), is_there);
@@ -509,8 +523,7 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
     last.load();
     if (ours) last.run(done, check_in);
     const std::lock_guard lock(mutex);
-    // What a journal of another rank calls finished may not have its name yet.
-    if (last.finished() && (ours || !waits)) {
+    if (last.finished() && (ours || (!waits && is_named(files[i], jobs)))) {
       add_entry(runs, i, last.entry());
     } else {
       unfinished.push_back(i);
@@ -538,7 +551,7 @@ std::vector<StageRun> run_jobs(std::span<const CorpusFile> files, std::span<cons
   }
   std::sort(unfinished.begin(), unfinished.end());
   for (const size_t i : unfinished) {
-    if (waits) add_entry(runs, i, wait_for_peer(i, files[i], settings));
+    if (waits) add_entry(runs, i, wait_for_peer(i, files[i], jobs));
   }
   // The first rank ends a command and takes away what others may still be reading, so it waits for
   // each: one that has no file of its own, too.

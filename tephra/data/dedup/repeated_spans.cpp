@@ -117,6 +117,7 @@ void mark_repeats(std::string& text, TextChunk first, TextChunk second, const Re
                   WindowMarks& marks) {
   const size_t size = first.bytes + second.bytes;
   TEPHRA_ASSERT(text.size() == size && size <= INT32_MAX, "the text is that of its chunks");
+  if (size == 0) return;  // which the sorting would refuse
   std::vector<int32_t> suffixes(size);
   const int failed = divsufsort(reinterpret_cast<const uint8_t*>(text.data()), suffixes.data(),
                                 static_cast<int32_t>(size));

@@ -454,7 +454,9 @@ PipelineResult run_pipeline(const PipelineConfig& config, bool overwrite) {
   const std::vector<std::string> names = folder_names(config);
   check_apart(config.inputs, config.out);
   for (const std::string& name : names) check_apart(config.inputs, Path(config.out) / name);
-  lock_output(config.out, parse_shard("auto"));
+  const Shard shard = parse_shard("auto");
+  lock_output(config.out, shard);
+  lock_share(config.out, shard);
   std::optional<TokenStep> tokens;
   if (config.tokens) tokens.emplace(config, overwrite);
   PipelineResult result;
