@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "tephra/base/error.h"
+#include "tephra/base/temporary_name.h"
 
 namespace tephra {
 namespace {
@@ -162,8 +163,7 @@ AtomicFile::AtomicFile(const Path& path) : path_(path) {
   std::error_code ignored;
   require(path.has_filename() && !std::filesystem::is_directory(path, ignored),
           "{}: is a folder, expected the name of a file to write", path.string());
-  temporary_ = folder_of(path) /
-               format(".{}.{}-{}.tmp", path.filename().string(), ::getpid(), counter.fetch_add(1));
+  temporary_ = folder_of(path) / temporary_name(path.filename().string(), counter.fetch_add(1));
   fd_ = retried(
       [&] { return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); });
   if (fd_ >= 0) return;

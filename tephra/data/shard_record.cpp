@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/data/shard_record.h"
 
+#include <algorithm>
+
 #include "tephra/base/error.h"
 #include "tephra/base/function_ref.h"
 #include "tephra/base/hash.h"
 #include "tephra/base/json.h"
+#include "tephra/base/temporary_name.h"
 #include "tephra/data/corpus/journal.h"
 #include "tephra/data/corpus/output_folder.h"
 #include "tephra/data/shard_parts.h"
@@ -79,13 +82,9 @@ std::optional<Told> read_told(const Path& prefix, const char* suffix) {
 
 // Of files that a kill left unnamed (AtomicFile).
 bool is_unnamed(const std::string& name, const std::string& prefix) {
-  for (const char* suffix : {".idx", kRecordSuffix, kJournalSuffix}) {
-    const std::string begin = format(".{}{}.", prefix, suffix);
-    if (!name.starts_with(begin) || !name.ends_with(".tmp")) continue;
-    const size_t rest = name.find_first_not_of("0123456789-", begin.size());
-    if (rest + 4 == name.size()) return true;
-  }
-  return false;
+  const auto suffixes = {".idx", kRecordSuffix, kJournalSuffix};
+  return std::any_of(suffixes.begin(), suffixes.end(),
+                     [&](const char* suffix) { return is_temporary_name(name, prefix + suffix); });
 }
 
 void remove_partial(const Path& prefix) {

@@ -15,6 +15,7 @@
 #include "tephra/base/error.h"
 #include "tephra/base/hash.h"
 #include "tephra/base/log.h"
+#include "tephra/base/temporary_name.h"
 #include "tephra/base/text.h"
 #include "tephra/data/corpus/journal.h"
 
@@ -119,14 +120,12 @@ std::string mark_of_model(const Path& folder) {
 }
 
 void remove_unnamed(const Path& file) {
-  const std::string begin = format(".{}.", file.filename().string());
   const Path folder = std::filesystem::absolute(file).parent_path();
   std::error_code ignored;  // they only take room
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(begin) || !name.ends_with(".tmp")) continue;
-    const size_t rest = name.find_first_not_of("0123456789-", begin.size());
-    if (rest + 4 == name.size()) std::filesystem::remove(entry.path(), ignored);
+    if (is_temporary_name(entry.path().filename().string(), file.filename().string())) {
+      std::filesystem::remove(entry.path(), ignored);
+    }
   }
 }
 

@@ -11,6 +11,7 @@
 #include <array>
 #include <thread>
 
+#include "tephra/base/temporary_name.h"
 #include "tests/support/error_of.h"
 #include "tests/support/scratch.h"
 
@@ -60,6 +61,17 @@ TEST(Files, ErrorsNameThePath) {
          (folder / "a").string() + ": cannot be made a folder: a file has that name");
   expect([&] { make_writable_folder(folder / "a/b"); }, Fault::usage,
          (folder / "a/b").string() + ": cannot be made a folder: Not a directory");
+}
+
+TEST(TemporaryName, IsKnownAgainForItsFileAlone) {
+  const std::string name = temporary_name("tree.json", 3);
+  EXPECT_TRUE(is_temporary_name(name, "tree.json"));
+  EXPECT_TRUE(is_temporary_name(".tree.json.77-0.tmp", "tree.json"));
+  for (const char* other :
+       {"tree.json", ".tree.json.tmp", ".tree.json.7-1.tmp.tmp", ".tree.json.old.7-1.tmp",
+        "tree.json.7-1.tmp", ".tree.jsonl.7-1.tmp", ".tree.json.7-1"}) {
+    EXPECT_FALSE(is_temporary_name(other, "tree.json")) << other;
+  }
 }
 
 TEST(Files, MakeFoldersWithTheirParents) {

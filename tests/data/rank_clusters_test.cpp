@@ -15,19 +15,13 @@
 #include "tephra/data/dedup/band_exchange.h"
 #include "tephra/data/dedup/band_files.h"
 #include "tephra/data/dedup/clusters.h"
+#include "tests/data/quick_ranks.h"
 #include "tests/support/error_of.h"
 #include "tests/support/scratch.h"
 
 namespace tephra {
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr RankTimes kQuickRanks{.beat = milliseconds(100),
-                                .look = milliseconds(5),
-                                .say = milliseconds(20000),
-                                .gone = milliseconds(20000),
-                                .missing = milliseconds(20000)};
 constexpr size_t kTestBands = 3;
 constexpr uint64_t kLast = UINT64_MAX, kStep = kLast / 2000;
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <functional>
 #include <future>
 #include <latch>
 
@@ -13,6 +14,7 @@
 #include "tephra/data/shard_record.h"
 #include "tephra/data/tokenize.h"
 #include "tephra/io/token_shard.h"
+#include "tests/data/quick_ranks.h"
 #include "tests/data/test_tokenizer.h"
 #include "tests/support/compress.h"
 #include "tests/support/error_of.h"
@@ -397,16 +399,15 @@ TEST(Tokenize, WhatShardsHaveNotDoneIsMadeByWhoJoins) {
   corpus.expect_whole("out");
 }
 
-// Each shard is a thread; what they throw.
-std::vector<std::string> start_shards(const SharedCorpus& corpus, int64_t count,
-                                      const std::string& out) {
+// So many threads at once; what each throws, or nothing.
+std::vector<std::string> in_threads(int64_t count, const std::function<void(int64_t)>& work) {
   std::latch begin(count);
   std::vector<std::future<std::string>> all;
   for (int64_t index = 0; index < count; ++index) {
     all.push_back(std::async(std::launch::async, [&, index] {
       begin.arrive_and_wait();
       try {
-        corpus.make({index, count}, out);
+        work(index);
         return std::string();
       } catch (const std::exception& error) {
         return std::string(error.what());
@@ -416,6 +417,11 @@ std::vector<std::string> start_shards(const SharedCorpus& corpus, int64_t count,
   std::vector<std::string> said;
   for (auto& each : all) said.push_back(each.get());
   return said;
+}
+
+std::vector<std::string> start_shards(const SharedCorpus& corpus, int64_t count,
+                                      const std::string& out) {
+  return in_threads(count, [&](int64_t index) { corpus.make({index, count}, out); });
 }
 
 TEST(Tokenize, ShardsMayBeginAtTheSameTime) {
@@ -480,30 +486,15 @@ TEST(Tokenize, TakesNoCountsThatWereEdited) {
   EXPECT_EQ(error_of([&] { corpus.make({}, "out"); }).fault(), Fault::usage);
 }
 
-constexpr RankTimes kQuickRanks{.beat = std::chrono::milliseconds(20),
-                                .look = std::chrono::milliseconds(10)};
-
-// Each rank is a thread; what they throw.
 std::vector<std::string> run_ranks(const SharedCorpus& corpus, int64_t count,
                                    const std::string& out, bool overwrite = false) {
-  std::vector<std::future<std::string>> all;
-  for (int64_t index = 0; index < count; ++index) {
-    all.push_back(std::async(std::launch::async, [&, index] {
-      try {
-        const Shard shard{index, count, true};
-        const auto ranks =
-            std::make_shared<Ranks>(corpus.scratch / (out + ".ranks"), shard, "", kQuickRanks);
-        corpus.make(shard, out, overwrite, ranks);
-        ranks->gather("the end");
-        return std::string();
-      } catch (const Error& error) {
-        return std::string(error.what());
-      }
-    }));
-  }
-  std::vector<std::string> said;
-  for (auto& each : all) said.push_back(each.get());
-  return said;
+  return in_threads(count, [&](int64_t index) {
+    const Shard shard{index, count, true};
+    const auto ranks =
+        std::make_shared<Ranks>(corpus.scratch / (out + ".ranks"), shard, "", kQuickRanks);
+    corpus.make(shard, out, overwrite, ranks);
+    ranks->gather("the end");
+  });
 }
 
 TEST(Tokenize, RanksLeaveTheBytesOfOneProcess) {

@@ -190,8 +190,8 @@ void Ranks::say_waiting(int64_t rank, std::string_view what, const Mark& mark) c
     return;
   }
   log_warning(
-      "rank {} of {} waits for rank {}, which has not begun; `--shard 0/1` is for a process that "
-      "runs alone",
+      "rank {} of {} waits for rank {}, which has not begun; `--shard 0/1`, or a start without "
+      "mpirun and srun, is for a process that runs alone",
       shard_.index, shard_.count, rank);
 }
 
@@ -199,7 +199,8 @@ void Ranks::give_up(int64_t rank, std::string_view what, const Mark& mark) const
   constexpr const char* kAgain = "the same command goes on from what is done";
   if (!met_) {
     throw Error(Fault::peer, format("rank {} of {} has not come", rank, shard_.count),
-                format("all ranks must see {}; `--shard 0/1` is for a process that runs alone",
+                format("all ranks must see {}; `--shard 0/1`, or a start without mpirun and srun, "
+                       "is for a process that runs alone",
                        folder_.string()));
   }
   if (mark.state == "failed") {
