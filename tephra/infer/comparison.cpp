@@ -17,8 +17,8 @@ struct Difference {
   int64_t counted = 0;
 };
 
-Difference difference(const Tensor& found, const Tensor& want, const Tensor& mask) {
-  const Tensor got = to_device(found, kCpu);
+Difference difference(const Tensor& found, const Tensor& reference, const Tensor& mask) {
+  const Tensor got = to_device(found, kCpu), want = to_device(reference, kCpu);
   Difference d;
   for (int64_t i = 0; i < want.numel(); ++i) {
     if (mask && mask.at(i / want.cols()) == 0) continue;

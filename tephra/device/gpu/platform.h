@@ -40,6 +40,12 @@ inline constexpr auto kMostShared = hipDeviceAttributeMaxSharedMemoryPerBlock;
 
 // Lanes that run together; a power of two.
 __device__ inline int wave_size() { return warpSize; }
+// What the caller's 32 neighbours have read and written in shared memory comes before what they do
+// next. A shuffle says nothing of memory.
+__device__ inline void order_neighbours() {
+  __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+  __builtin_amdgcn_wave_barrier();
+}
 template <class T>
 __device__ T shuffle_xor(T value, int mask) {
   return __shfl_xor(value, mask);
@@ -94,6 +100,7 @@ inline bool can_form_clusters(Device device) {
 }
 
 __device__ inline int wave_size() { return warpSize; }
+__device__ inline void order_neighbours() { __syncwarp(); }
 template <class T>
 __device__ T shuffle_xor(T value, int mask) {
   return __shfl_xor_sync(0xffffffffu, value, mask);

@@ -354,6 +354,7 @@ __device__ inline void decode_softmax(int group, DecodeAttentionShared& shared) 
   shared.weights[g][lane + 32] = bf16(q);
   const float sum = gpu::lanes_sum(p + q, 32);
   const float keep = before == -INFINITY ? 0.0f : expf(before - now);
+  gpu::order_neighbours();  // all have read `largest`
   if (lane == 0) {
     shared.keep[g] = keep;
     shared.total[g] = shared.total[g] * keep + sum;
