@@ -9,7 +9,8 @@ The shapes are for a hidden size of 1024 (configs/100m-active.toml). All have ei
 keys and values come about and what is kept of them. The inner width of the experts is chosen so that each has as many active
 parameters as CCA, within a step of 8; all parameters then differ by as much times the number of experts. --at-once runs the
 four beside each other, which a GPU shares among them: their speeds are then not comparable. Prints a table: cache of a token
-and layer, parameters, steps, tokens, the mean training loss of the last 20 steps and the held-out loss.
+and layer, parameters, steps, seconds of training with validation, the mean training loss of the last 20 steps and the
+held-out loss; then the losses on the way.
 """
 import argparse
 import concurrent.futures
@@ -28,6 +29,7 @@ VARIANTS = {
     "mha": (1024, {"attention_type": '"mha"', "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64}),
 }
 LAST = 20  # steps whose training losses are averaged
+POINTS = 8  # of a curve
 
 
 def settings(variant, inner, common):
@@ -71,15 +73,35 @@ def trained(o, variant, inner, common):
     return [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
 
 
+def table_row(cells):
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def mean_loss(lines):
+    """Over the last steps of these."""
+    last = [line["loss"] for line in lines][-LAST:]
+    return f"{sum(last) / len(last):.4f}" if last else "–"
+
+
 def row(variant, inner, counts, lines):
     held_out = [line["val_loss"] for line in lines if "val_loss" in line]
-    losses = [line["loss"] for line in lines if "loss" in line]
-    speeds = sorted(line["timing"]["tokens_per_second"] for line in lines[10:] if "timing" in line)
-    last = losses[-LAST:]
-    cells = [variant, VARIANTS[variant][0], inner, f"{counts[0]:,}", f"{counts[1]:,}", len(losses),
-             f"{sum(last) / len(last):.4f}" if last else "–", f"{held_out[-1]:.4f}" if held_out else "–",
-             f"{speeds[len(speeds) // 2]:,.0f}" if speeds else "–"]
-    return "| " + " | ".join(map(str, cells)) + " |"
+    speeds = sorted(line["timing"]["tokens_per_second"] for line in lines[10:])
+    return table_row([variant, VARIANTS[variant][0], inner, f"{counts[0]:,}", f"{counts[1]:,}", len(lines),
+                      f"{sum(line['timing']['wall'] for line in lines):.1f}", mean_loss(lines),
+                      f"{held_out[-1]:.4f}" if held_out else "–",
+                      f"{speeds[len(speeds) // 2]:,.0f}" if speeds else "–"])
+
+
+def curves(runs):
+    """The training loss over the steps up to each of some, and the held-out loss where there is one."""
+    steps = max(map(len, runs.values()))
+    points = [steps * i // POINTS for i in range(1, POINTS + 1)]
+    print("\n" + table_row(["training loss up to step", *points]) + "\n|---" + "|---:" * len(points) + "|")
+    for variant, lines in runs.items():
+        print(table_row([variant, *(mean_loss(lines[:step]) for step in points)]))
+    for variant, lines in runs.items():
+        print(f"held-out loss, {variant}:", ", ".join(f"step {line['step']} {line['val_loss']:.4f}" for line in lines
+                                                      if "val_loss" in line))
 
 
 def main():
@@ -103,13 +125,15 @@ def main():
     else:
         target = parameters(o.tephra, o.config, "cca", 1024, common)[0]
         widths = {v: 1024 if v == "cca" else inner_width(o, v, target, common) for v in VARIANTS}
-    print("| attention | cache, elements | experts' width | active parameters | parameters | steps | training loss | held-out loss "
-          "| tokens/s |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    print("| attention | cache, elements | experts' width | active parameters | parameters | steps | seconds | training loss "
+          "| held-out loss | tokens/s |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
     with concurrent.futures.ThreadPoolExecutor(4 if o.at_once else 1) as pool:
         runs = {v: None if o.shapes else pool.submit(trained, o, v, widths[v], common) for v in VARIANTS}
         counts = {v: parameters(o.tephra, o.config, v, widths[v], common) for v in VARIANTS}
         for variant, run in runs.items():
             print(row(variant, widths[variant], counts[variant], run.result() if run else []), flush=True)
+    if not o.shapes:
+        curves({variant: run.result() for variant, run in runs.items()})
 
 
 if __name__ == "__main__":

@@ -170,12 +170,12 @@ hunt() {
 
 attention() {
   open_kit "$1"
-  part 300 python3 "$kit/bench/gpu/attention_layers_peer.py" "$kit/bin/tephra"
+  part 150 python3 "$kit/bench/gpu/attention_layers_peer.py" "$kit/bin/tephra"
   set --
-  for head in 64 128 256; do
-    set -- "$@" 16x1024d$head 4x4096d$head 2x8192d$head 1x16384d$head 1x32768d$head
+  for shape in 1x16384 4x4096 1x32768 16x1024 2x8192 32x512; do
+    set -- "$@" ${shape}d128 ${shape}d64 ${shape}d256
   done
-  part 240 python3 "$kit/bench/gpu/attention_peer.py" "$kit/bin/attention_bench" "$@"
+  part 150 python3 "$kit/bench/gpu/attention_peer.py" "$kit/bin/attention_bench" "$@"
   exit $failed
 }
 
