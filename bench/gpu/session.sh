@@ -151,7 +151,7 @@ run() {
 hunt() {
   open_kit "$1"
   bits='*GpuAttention.OfAQuery*'
-  steps='DecodeStepGpu.TheScheduler*:DecodeStepGpu.Prompts*:DecodeStepGpu.Neighbours*'
+  steps='DecodeStepGpu.TheScheduler*:DecodeStepGpu.Prompts*:DecodeStepGpu.Neighbours*:DecodeFormsGpu.ARowAloneHasTheBits*'
   part 60 "$kit/bin/ops_test" --gtest_brief=1 --gtest_repeat=20 --gtest_filter="$bits"
   for mode in TEPHRA_GPU_EARLY=1 TEPHRA_GPU_EARLY=0 TEPHRA_GPU_SYNC=1; do
     part 120 env $mode "$kit/bin/infer_test" --gtest_brief=1 --gtest_repeat=200 --gtest_filter="$steps"
@@ -187,7 +187,8 @@ attention() {
 
 # In the order in which they run, the most important first.
 tests='ops-0 ops-1 ops-2 ops-3 infer optim runs'
-alone='large verify step decode-1 decode-2 decode-4 decode-16 decode-64 decode-128 decode-128-short bits-8 bits-4 same'
+alone='large verify step decode-1 decode-2 decode-4 decode-16 decode-64 decode-128 decode-128-short bits-8 bits-4'
+alone="$alone prefill same"
 memory='memcheck-symmetric memcheck-pass memcheck-tiles memcheck-cca'
 memory="$memory racecheck-symmetric racecheck-pass racecheck-tiles racecheck-cca"
 names="device $tests $alone $memory"
@@ -209,6 +210,7 @@ check_part() {
       train "${limit:-150}" "${SAME_TOKENS:-32768}" 20 sh "$kit/session.sh" twice "$tephra"
       ;;
     decode-128-short) decode 128 16 ;;
+    prefill) within 45 "$tephra" bench prefill --model "$model" --device gpu --tokens 16384 ;;
     decode-*) decode "${1#decode-}" 512 ;;
     bits-*) decode 1 512 --bits "${1#bits-}" ;;
     *-symmetric) sanitize "${1%-*}" optim_test 'GpuOptimizer.MakesMatricesThatAreSymmetricToTheBit' ;;

@@ -113,10 +113,13 @@ InferResult bench_decode_on(const InferBench& o, Device device) {
   Model& model = *subject.model;
   const NoGrad no_grad;
   BenchBatch batch(model, o.batch, o.context, 2 * (o.tokens + kWarm) + kProfiled);
-  require(batch.state().takes_steps() && o.batch <= batch.state().step_rows(),
-          "bench decode: the model has kernels of its own for single tokens of up to {} sequences "
-          "in the published shape; this one, or a batch of {}, has not",
-          batch.state().takes_steps() ? batch.state().step_rows() : 0, o.batch);
+  require(batch.state().takes_steps(),
+          "bench decode: {}: expected a model in the published shape, which has kernels for single "
+          "tokens on a GPU, got another, which decodes by the ops; there is no such bench",
+          o.model);
+  require(o.batch <= batch.state().step_rows(),
+          "bench decode --batch: expected at most {} sequences on a GPU, got {}",
+          batch.state().step_rows(), o.batch);
   const auto prompts = bench_prompts(model, o.batch, o.context);
   result.first_pass_seconds = seconds_of([&] {
     const int64_t chunk = std::max<int64_t>(1, 16384 / o.batch);

@@ -193,12 +193,12 @@ int run_decode(const Options& o) {
         batch / r.median_seconds, batch / r.best_seconds, o.bench.batch, o.bench.context);
   print("must read   {:.1f} MB a step: {:.1f} quantised, {:.1f} other weights, {:.1f} cache",
         r.bytes.all() / 1e6, r.bytes.packed / 1e6, r.bytes.other / 1e6, r.bytes.cache / 1e6);
-  const std::string to =
-      r.device.empty() ? format(" to {} streams a thread", kMaxStreamReads) : " to plain reads";
-  print(
-      "reads       {:.2f} GB/s (best {:.2f}); between the steps the memory gave {:.2f} (best "
-      "{:.2f}){}",
-      median / 1e9, best / 1e9, r.median_ceiling / 1e9, r.ceiling / 1e9, to);
+  const std::string memory =
+      r.device.empty()
+          ? format("between the steps the memory gave {:.2f} (best {:.2f}) to {} streams a thread",
+                   r.median_ceiling / 1e9, r.ceiling / 1e9, kMaxStreamReads)
+          : format("before the steps the memory gave {:.2f} to plain reads", r.ceiling / 1e9);
+  print("reads       {:.2f} GB/s (best {:.2f}); {}", median / 1e9, best / 1e9, memory);
   print("share       {:.1f} %{} (best of best {:.1f} %)", 100 * median_share(r),
         r.steps.empty() ? "" : " of the reads around a step", 100 * best / r.ceiling);
   if (r.alone_seconds > 0) {

@@ -64,7 +64,7 @@ Scheduler::Scheduler(Model& model, const EngineOptions& options)
       options_(completed(model, options)),
       pool_(block_count(model, options_), options_.block_tokens),
       prompt_rows_(on_gpu(model) ? std::max(options_.prefill_tokens, options_.block_tokens) : 1),
-      answer_rows_(on_gpu(model) ? std::max(cpu::kDecodeRows, options_.sequences) : 1),
+      answer_rows_(on_gpu(model) ? kAnswerRows : 1),
       logit_rows_(on_gpu(model) ? kLogitRows : 1),
       state_(model, pool_.size(), options_.block_tokens, options_.sequences,
              std::max(prompt_rows_, answer_rows_)) {
@@ -301,6 +301,13 @@ void Scheduler::decode_pass() {
 void Scheduler::decode(std::span<const Place> places) {
   if (state_.takes_steps()) return decode_steps(places);
   const cpu::RowClassScope rows(options_.throughput ? cpu::RowClass::many : cpu::RowClass::few);
+  const auto most = on_gpu(model_) ? static_cast<size_t>(kAnswerRows) : places.size();
+  for (; !places.empty(); places = places.subspan(std::min(most, places.size()))) {
+    decode_by_ops(places.first(std::min(most, places.size())));
+  }
+}
+
+void Scheduler::decode_by_ops(std::span<const Place> places) {
   std::vector<std::vector<int32_t>> tokens;
   for (const Place p : places) {
     tokens.push_back({p->said[static_cast<size_t>(p->fed - p->prompt_size())]});

@@ -16,7 +16,8 @@ namespace tephra {
 
 class Scheduler {
  public:
-  static constexpr int64_t kLogitRows = 64;  // rows of logits that exist at a time
+  static constexpr int64_t kLogitRows = 64;   // rows of logits that exist at a time
+  static constexpr int64_t kAnswerRows = 64;  // of a pass over answers on a GPU
 
   // The model must outlive it.
   Scheduler(Model& model, const EngineOptions& options);
@@ -70,6 +71,7 @@ class Scheduler {
   void remember_blocks(Sequence& s, int64_t begin);
   void decode(std::span<const Place> places);
   void decode_steps(std::span<const Place> places);  // by the model's own kernels
+  void decode_by_ops(std::span<const Place> places);
   // At least `least_rows` rows are computed.
   Tensor run(std::span<const Place> places, const std::vector<std::vector<int32_t>>& tokens,
              int64_t least_rows);

@@ -3,6 +3,8 @@
 // rows and for many: all give the same bits. Skipped where there is no GPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tephra/device/gpu/runtime.h"
 #include "tests/infer/step_batch.h"
 
@@ -77,6 +79,15 @@ std::vector<zaya1::Config> form_configs() {
   return {small, large, many};
 }
 
+// Whether the step's next token goes through all layers in one kernel.
+bool passes(DecodeStep& step) {
+  gpu::start_profile(kFirstGpu);
+  step.run_on(false);
+  const auto kernels = gpu::finish_profile(kFirstGpu);
+  return std::any_of(kernels.begin(), kernels.end(),
+                     [](const gpu::KernelTime& k) { return k.name == "decode_pass"; });
+}
+
 // A row alone goes through all layers of the published shape in one kernel, beside another one in a
 // kernel for each phase.
 void expect_alone_as_in_company(Model& model, const std::vector<int64_t>& lengths,
@@ -99,6 +110,8 @@ void expect_alone_as_in_company(Model& model, const std::vector<int64_t>& length
                             to_device(clone(company.step->experts().column_view(0, 1)), kCpu)))
           << what << ": experts of step " << i;
     }
+    EXPECT_EQ(passes(*alone.step), gpu::status().devices[0].architecture == "sm_90");
+    EXPECT_FALSE(passes(*company.step));
   }
 }
 

@@ -209,7 +209,10 @@ TEST_F(DecodeStepGpu, IsNearTheForwardPassWhenItTakesTheSameExperts) {
 TEST_F(DecodeStepGpu, OtherDtypesRunByTheOps) {
   const auto model = step_model(step_config(), kFirstGpu, DType::f32);
   const auto on_cpu = step_model(step_config(), kCpu, DType::f32);
-  EXPECT_EQ(answers(*model, 8, true), answers(*on_cpu, 8, true));
+  const auto together = answers(*model, 8, true);
+  EXPECT_EQ(together, answers(*on_cpu, 8, true));
+  EXPECT_EQ(together, answers(*model, 2, true));
+  EXPECT_EQ(together, answers(*model, 100, true));
 }
 
 }  // namespace
