@@ -131,7 +131,7 @@ __device__ int blocks_of(const Shape& shape, int rows) {
   return tiles_of(depth, kDepth);
 }
 
-// With the operands of stage k, a part of what the tile is added to: over its last four stages,
+// With the operands of stage k, a part of what the tile is added to: over its last two stages,
 // late enough that the cache keeps it, early enough that it has come when it is needed.
 __device__ void fetch_sums(const CUtensorMap* map_c, const WeightTiles& tile, int k, int blocks) {
   const int stages = min(blocks, 2), at = k - (blocks - stages), boxes = tile.width / kSumColumns;
