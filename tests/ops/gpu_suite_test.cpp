@@ -195,7 +195,8 @@ void expect_weights_as_on_the_cpu(const OpCase& test, const std::string& what) {
 
 // The specs' matrices are small; these have tiles of the fast path, whole ones and parts: experts
 // with part of a tile, several, more than a band of them, none, and skipped tokens behind the last;
-// widths of whole tiles and such that end within one.
+// widths of whole tiles and such that end within one; weights of fewer tiles than blocks, as many
+// as blocks and some more (a last round in quarters), and enough for half a round.
 TEST(GpuGroupedLinear, MultipliesTilesOfMatrixUnitsAsTheCpuDoes) {
   if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
   struct Routing {
@@ -209,7 +210,9 @@ TEST(GpuGroupedLinear, MultipliesTilesOfMatrixUnitsAsTheCpuDoes) {
                           {700, 5, 4, 704, 192},
                           {130, 3, 6, 64, 320},
                           {300, 2, 3, 72, 1000},
-                          {4700, 2, 2, 72, 520}}) {
+                          {4700, 2, 2, 72, 520},
+                          {700, 5, 5, 1000, 896},
+                          {300, 4, 6, 968, 352}}) {
     const OpCase test{.name = "tiles",
                       .inputs = {{.shape = {r.tokens, r.in}},
                                  InputSpec::parameter({r.experts, r.out, r.in}, 0, 0.1),

@@ -48,11 +48,23 @@ struct AsItArrives {
   __device__ void operator()(int, uint8_t*) const {}
 };
 
-// A warpgroup's 64 x 256: the sum of the products of so many stages, each released while the next
-// is multiplied; the last one, which is returned, is the caller's to release. kAdds: to what d
-// holds. `arrived(k, a)` may change the warpgroup's part of the left operand before it is read.
-template <bool kAcrossA, bool kAcrossB, bool kAdds = false, class Arrived = AsItArrives>
-__device__ int multiply_stages(float (&d)[128], Stages& s, Position& at, int count, int warpgroup,
+// By as many columns as there are sums.
+template <bool kAcrossA, bool kAcrossB, int kSums>
+__device__ inline void multiply_16(float (&d)[kSums], uint64_t a, uint64_t b, int accumulate) {
+  static_assert(kSums == 128 || kSums == 32);
+  if constexpr (kSums == 128) {
+    multiply_64x256x16<kAcrossA, kAcrossB>(d, a, b, accumulate);
+  } else {
+    multiply_64x64x16<kAcrossA, kAcrossB>(d, a, b, accumulate);
+  }
+}
+
+// A warpgroup's 64 rows and all 256 columns (128 sums a thread) or the first 64: the sum of the
+// products of so many stages, each released while the next is multiplied; the last one, which is
+// returned, is the caller's to release. kAdds: to what d holds. `arrived(k, a)` may change the
+// warpgroup's part of the left operand before it is read.
+template <bool kAcrossA, bool kAcrossB, bool kAdds = false, int kSums, class Arrived = AsItArrives>
+__device__ int multiply_stages(float (&d)[kSums], Stages& s, Position& at, int count, int warpgroup,
                                Arrived arrived = {}) {
   int before = 0;
   for (int k = 0; k < count; ++k, at.advance()) {
@@ -65,9 +77,8 @@ __device__ int multiply_stages(float (&d)[128], Stages& s, Position& at, int cou
     begin_products();
 #pragma unroll
     for (int step = 0; step < kDepth / 16; ++step) {
-      multiply_64x256x16<kAcrossA, kAcrossB>(d, left + step * kStep<kAcrossA>,
-                                             right + step * kStep<kAcrossB>,
-                                             kAdds || k > 0 || step > 0);
+      multiply_16<kAcrossA, kAcrossB>(d, left + step * kStep<kAcrossA>,
+                                      right + step * kStep<kAcrossB>, kAdds || k > 0 || step > 0);
     }
     commit_products();
     if (k > 0) {
