@@ -28,7 +28,7 @@ __device__ int sum_before(int value) {
 
 // Each thread has a stretch of the tokens; the class after the last expert is for the skipped.
 __global__ void place_tokens(const int32_t* expert, int64_t tokens, int experts, int32_t* offsets,
-                             int32_t* order) {
+                             int32_t* order, int32_t* place) {
   const int own = static_cast<int>(blockIdx.x);
   const int64_t each = (tokens + gpu::kThreads - 1) / gpu::kThreads;
   const int64_t begin = threadIdx.x * each;
@@ -44,7 +44,9 @@ __global__ void place_tokens(const int32_t* expert, int64_t tokens, int experts,
   if (threadIdx.x == 0) offsets[own] = first;
   int32_t at = first + sum_before(mine);
   for (int64_t i = begin; i < end; ++i) {
-    if (class_of(expert, i, experts) == own) order[at++] = static_cast<int32_t>(i);
+    if (class_of(expert, i, experts) != own) continue;
+    order[at] = static_cast<int32_t>(i);
+    place[i] = at++;
   }
 }
 
@@ -144,7 +146,8 @@ const int32_t* routed_of(const Tensor& offsets) {
 void PlanDispatch::on_gpu(gpu::Stream& stream) const {
   const int classes = static_cast<int>(offsets.numel());
   stream.launch(place_tokens, {.blocks = classes, .threads = gpu::kThreads}, expert.data<int32_t>(),
-                expert.numel(), classes - 1, offsets.data<int32_t>(), order.data<int32_t>());
+                expert.numel(), classes - 1, offsets.data<int32_t>(), order.data<int32_t>(),
+                place.data<int32_t>());
 }
 
 void GatherRows::on_gpu(gpu::Stream& stream) const {

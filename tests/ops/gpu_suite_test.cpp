@@ -10,6 +10,7 @@
 #include "tephra/ops/expert_cases.h"
 #include "tephra/ops/grouped_linear.h"
 #include "tephra/ops/linear_cross_entropy.h"
+#include "tephra/ops/merge_norm.h"
 #include "tests/ops/op_suite.h"
 
 namespace tephra {
@@ -481,6 +482,42 @@ TEST(GpuManyTiles, OfTheLoss) {
               }};
   test.scalar_loss = true;
   expect_many_tiles_as_portable(test);
+}
+
+// A row in the order of experts is weighted and rounded as combine_rows does it: the same outputs,
+// and the same gradient of the row.
+TEST(GpuMergeNorm, OfRoutedRowsHasTheBitsOfCombinedOnes) {
+  if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
+  for (const int64_t width : {24, 2048}) {
+    constexpr int64_t kRows = 4700;
+    OpCase routed{
+        .name = "routed",
+        .inputs = {{.shape = {kRows, width}},
+                   InputSpec::stream({kRows}, 0.5, 0.2),
+                   InputSpec::stream({kRows, width}, 0, 3),
+                   InputSpec::parameter({width}, 1, 0.5),
+                   InputSpec::index(spread_experts(kRows, 9))},
+        .run = [](const Tensors& in) -> Tensors {
+          const RoutedRows rows{in[0], in[1], plan_dispatch(in[4], 8)};
+          const MergedNorm out = merge_norm(rows, in[2], {in[3], in[3], in[3], in[3]}, in[3], 1e-5);
+          return {out.stream, out.normed};
+        }};
+    OpCase apart = routed;
+    apart.run = [](const Tensors& in) -> Tensors {
+      const Tensor x = combine_rows(in[0], in[1], plan_dispatch(in[4], 8));
+      const MergedNorm out = merge_norm(x, in[2], {in[3], in[3], in[3], in[3]}, in[3], 1e-5);
+      return {out.stream, out.normed};
+    };
+    const Tensors in = make_inputs(routed.inputs, DType::bf16, 12, kGpu);
+    const Result got = run_with_gradients(routed, in), want = run_with_gradients(apart, in);
+    for (const size_t i : {0u, 1u}) {
+      EXPECT_TRUE(same_bits(got.outputs[i], want.outputs[i])) << width << ", output " << i;
+    }
+    for (const size_t i : {0u, 2u, 3u}) {
+      EXPECT_TRUE(same_bits(got.gradients[i], want.gradients[i])) << width << ", gradient " << i;
+    }
+    expect_close(got.gradients[1], to_device(want.gradients[1], kCpu), 1e-5, "a row's weight");
+  }
 }
 
 // More tokens than its blocks have first tiles for; the CPU's suite would take long.
