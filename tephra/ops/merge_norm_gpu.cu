@@ -325,14 +325,15 @@ __global__ void __launch_bounds__(gpu::kThreads, kUnits <= 2 ? 2 : 1)
   const auto x_row = [&](const RowRoute& route) -> const T* {
     return route.place < end_of_rows ? d.in.x[route.place] : nullptr;
   };
-  const auto write_route_weight = [&](int64_t r) {
+  const auto write_route_weight = [&](int64_t r) {  // behind the barrier of the row after it
     if (!kRouted || !routes.dweights || threadIdx.x > 0) return;
-    gpu::write(routes.dweights + r, weight_dots.of(r), routes.accumulate_dweights);
+    gpu::write(routes.dweights + r, weight_dots.of(r + 1), routes.accumulate_dweights);
   };
   float sums[kMergeSums][kUnits][kGradColumns] = {};
   MergeGradRow<T> next[kUnits];
   const int64_t begin = blockIdx.x * rows_each;
   const int64_t end = begin + rows_each < rows ? begin + rows_each : rows;
+  float weight_dot = 0;  // of the row before
   RowRoute next_route = routes.at<kRouted>(begin);
   RowRoute route_after = routes.at<kRouted>(begin + 1 < end ? begin + 1 : begin);
 #pragma unroll
@@ -366,10 +367,11 @@ __global__ void __launch_bounds__(gpu::kThreads, kUnits <= 2 ? 2 : 1)
       }
     }
     dots.put(dot, r);
+    if constexpr (kRouted) weight_dots.put(weight_dot, r);
     __syncthreads();
     const float mean = dots.of(r) / static_cast<float>(a.width) * s * s;
     if (r > begin) write_route_weight(r - 1);
-    float weight_dot = 0;
+    weight_dot = 0;
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
       if (column(u) >= a.width) continue;
@@ -387,19 +389,18 @@ __global__ void __launch_bounds__(gpu::kThreads, kUnits <= 2 ? 2 : 1)
         sums[kSumNormed][u][i] += dn * m * s;
       }
       if constexpr (kRouted) {
-        const auto rounded = HeldColumns<T>::of(dx);  // as a gradient of combine_rows
         const float weight = x_row(route) ? route.weight : 0.0f;
 #pragma unroll
         for (int i = 0; i < kGradColumns; ++i) {
-          weight_dot += rounded[i] * y[u][i];
-          dx[i] = rounded[i] * weight;
+          weight_dot += dx[i] * y[u][i];
+          dx[i] *= weight;
         }
       }
       if (a.dx) write_columns(a.dx[route.place] + column(u), dx, a.accumulate_dx);
       if (a.dstream) write_columns(a.dstream[r] + column(u), dstream, a.accumulate_dstream);
     }
-    if constexpr (kRouted) weight_dots.put(weight_dot, r);
   }
+  if constexpr (kRouted) weight_dots.put(weight_dot, end);
   __syncthreads();
   write_route_weight(end - 1);
   if (!parts) return;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "tephra/autograd/tape.h"
 #include "tephra/core/rng.h"
 #include "tephra/ops/as_on_a_gpu.h"
