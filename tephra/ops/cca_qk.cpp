@@ -67,9 +67,9 @@ Tensor cca_qk(const Tensor& z, const CcaConvs& convs, const Tensor& temp, const 
 
 bool has_fused_cca_qk(const Tensor& z, const CcaConvs& convs, const CcaHeadsForm& form) {
   const int64_t rotary = form.rope.rotary_dim;
-  return as_on_a_gpu(z) && z.dtype() == DType::bf16 &&
-         form.rope.head_dim == 128 && rotary % 64 == 0 && form.rope.first == 0 &&
-         !form.rope.interleaved && convs.weight0.dim(2) == 2 && convs.weight1.dim(2) == 2;
+  return as_on_a_gpu(z) && z.dtype() == DType::bf16 && form.rope.head_dim == 128 &&
+         rotary % 64 == 0 && form.rope.first == 0 && !form.rope.interleaved &&
+         convs.weight0.dim(2) == 2 && convs.weight1.dim(2) == 2;
 }
 
 }  // namespace tephra
