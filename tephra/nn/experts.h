@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tephra/autograd/parameter.h"
+#include "tephra/ops/dispatch.h"
 #include "tephra/ops/route.h"
 
 namespace tephra {
@@ -20,8 +21,9 @@ class Experts {
   Experts(int64_t num_experts, SkipRule skip_rule, const ParameterStore& store,
           const std::string& prefix);
 
-  // m = weight * expert(h), each token by the expert it was routed to.
-  Tensor forward(const Tensor& h_NH, const Routing& routing) const;
+  // m = weight * expert(h), each token by the expert it was routed to; still in the order of the
+  // experts, for whoever merges it.
+  RoutedRows forward(const Tensor& h_NH, const Routing& routing) const;
 
  private:
   int64_t num_experts_;

@@ -3,12 +3,11 @@
 
 #include "tephra/autograd/tape.h"
 #include "tephra/device/launch.h"
+#include "tephra/ops/as_on_a_gpu.h"
 #include "tephra/ops/segment_rows.h"
 
 namespace tephra {
 namespace {
-
-thread_local bool as_on_a_gpu = false;
 
 constexpr size_t kQkInputs = 6;  // z, both convolutions, temp; then the segments
 
@@ -66,14 +65,11 @@ Tensor cca_qk(const Tensor& z, const CcaConvs& convs, const Tensor& temp, const 
   return out;
 }
 
-AsOnAGpu::AsOnAGpu(bool on) : outer_(as_on_a_gpu) { as_on_a_gpu = on; }
-AsOnAGpu::~AsOnAGpu() { as_on_a_gpu = outer_; }
-
 bool has_fused_cca_qk(const Tensor& z, const CcaConvs& convs, const CcaHeadsForm& form) {
   const int64_t rotary = form.rope.rotary_dim;
-  return (as_on_a_gpu || z.device().kind == Device::Kind::gpu) && z.dtype() == DType::bf16 &&
-         form.rope.head_dim == 128 && rotary % 64 == 0 && form.rope.first == 0 &&
-         !form.rope.interleaved && convs.weight0.dim(2) == 2 && convs.weight1.dim(2) == 2;
+  return as_on_a_gpu(z) && z.dtype() == DType::bf16 && form.rope.head_dim == 128 &&
+         rotary % 64 == 0 && form.rope.first == 0 && !form.rope.interleaved &&
+         convs.weight0.dim(2) == 2 && convs.weight1.dim(2) == 2;
 }
 
 }  // namespace tephra

@@ -23,19 +23,6 @@ Tensor cca_qk(const Tensor& z, const CcaConvs& convs, const Tensor& temp, const 
 // are no slower and convolve once.
 bool has_fused_cca_qk(const Tensor& z, const CcaConvs& convs, const CcaHeadsForm& form);
 
-// While one is alive, that is answered on this thread as if `z` were on a GPU: what a GPU will keep
-// of a step can be measured without one.
-class AsOnAGpu {
- public:
-  explicit AsOnAGpu(bool on);
-  ~AsOnAGpu();
-  AsOnAGpu(const AsOnAGpu&) = delete;
-  AsOnAGpu& operator=(const AsOnAGpu&) = delete;
-
- private:
-  bool outer_;
-};
-
 namespace kernel {
 
 struct CcaQk {

@@ -21,9 +21,10 @@ DispatchPlan plan_dispatch(const Tensor& expert_N, int64_t num_experts) {
           expert_N.dtype());
   require(num_experts >= 1, "plan_dispatch: expected at least one expert, got {}", num_experts);
   DispatchPlan plan{Tensor(expert_N.shape(), DType::i32, expert_N.device()),
-                    Tensor({num_experts + 1}, DType::i32, expert_N.device())};
+                    Tensor({num_experts + 1}, DType::i32, expert_N.device()),
+                    Tensor(expert_N.shape(), DType::i32, expert_N.device())};
   launch(expert_N.device(), "plan_dispatch",
-         kernel::PlanDispatch{expert_N, plan.order_N, plan.offsets});
+         kernel::PlanDispatch{expert_N, plan.order_N, plan.offsets, plan.place_N});
   return plan;
 }
 

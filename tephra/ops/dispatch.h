@@ -11,6 +11,16 @@ namespace tephra {
 struct DispatchPlan {
   Tensor order_N;  // i32: token rows sorted by expert, in token order within one; skipped ones last
   Tensor offsets;  // i32 [E + 1]: first place in `order_N` of each expert, then of the skipped
+  Tensor place_N = {};  // i32: where each token is in `order_N`
+};
+
+// What experts have made of their tokens, before combine_rows has brought it back: its arguments.
+// Only `y` is defined where nobody routed; it is then in token order.
+struct RoutedRows {
+  Tensor y;
+  Tensor weight_N = {};
+  DispatchPlan plan = {};
+  Tensor skip_input = {};
 };
 
 // expert_N i32: the expert of each token; num_experts or more means that it skips them all.
@@ -31,6 +41,7 @@ struct PlanDispatch {
   const Tensor& expert;
   Tensor& order;
   Tensor& offsets;
+  Tensor& place;
 
   void on_cpu() const;
   void on_gpu(gpu::Stream& stream) const;

@@ -160,7 +160,9 @@ void PlanDispatch::on_cpu() const {
   for (size_t e = 1; e < next.size(); ++e) next[e] += next[e - 1];
   std::copy_n(next.begin(), experts + 1, offsets.data<int32_t>());
   for (int64_t t = 0; t < tokens; ++t) {
-    order.data<int32_t>()[next[slot(t)]++] = static_cast<int32_t>(t);
+    const int32_t at = next[slot(t)]++;
+    order.data<int32_t>()[at] = static_cast<int32_t>(t);
+    place.data<int32_t>()[t] = at;
   }
 }
 

@@ -7,10 +7,6 @@
 namespace tephra::kernel {
 namespace {
 
-__device__ int class_of(const int32_t* expert, int64_t token, int experts) {
-  return expert[token] < experts ? expert[token] : experts;
-}
-
 // Before each thread of the block: the sum of what the threads with a lower number give.
 __device__ int sum_before(int value) {
   __shared__ int sums[gpu::kThreads];
@@ -26,51 +22,104 @@ __device__ int sum_before(int value) {
   return sums[thread] - value;
 }
 
-// Each thread has a stretch of the tokens; the class after the last expert is for the skipped.
+// Each thread has a stretch of the tokens, read W at a time; the class after the last expert is for
+// the skipped.
+template <int W>
 __global__ void place_tokens(const int32_t* expert, int64_t tokens, int experts, int32_t* offsets,
-                             int32_t* order) {
+                             int32_t* order, int32_t* place) {
   const int own = static_cast<int>(blockIdx.x);
-  const int64_t each = (tokens + gpu::kThreads - 1) / gpu::kThreads;
+  const auto class_of = [&](int32_t chosen) { return chosen < experts ? chosen : experts; };
+  const int64_t each = (tokens + gpu::kThreads * W - 1) / (gpu::kThreads * W) * W;
   const int64_t begin = threadIdx.x * each;
   const int64_t end = begin + each < tokens ? begin + each : tokens;
   int mine = 0, lower = 0;
-#pragma unroll 8
-  for (int64_t i = begin; i < end; ++i) {
-    const int c = class_of(expert, i, experts);
-    mine += c == own ? 1 : 0;
-    lower += c < own ? 1 : 0;
+#pragma unroll 4
+  for (int64_t i = begin; i < end; i += W) {
+    const auto chosen = gpu::load_packed<W>(expert + i);
+#pragma unroll
+    for (int k = 0; k < W; ++k) {
+      mine += class_of(chosen[k]) == own ? 1 : 0;
+      lower += class_of(chosen[k]) < own ? 1 : 0;
+    }
   }
   const int first = gpu::block_sum(lower);
   if (threadIdx.x == 0) offsets[own] = first;
   int32_t at = first + sum_before(mine);
-  for (int64_t i = begin; i < end; ++i) {
-    if (class_of(expert, i, experts) == own) order[at++] = static_cast<int32_t>(i);
+  for (int64_t i = begin; i < end; i += W) {
+    const auto chosen = gpu::load_packed<W>(expert + i);
+#pragma unroll
+    for (int k = 0; k < W; ++k) {
+      if (class_of(chosen[k]) != own) continue;
+      order[at] = static_cast<int32_t>(i + k);
+      place[i + k] = at++;
+    }
   }
 }
 
-template <class T>
-struct GatherColumns {
-  gpu::Rows<const T> from;
-  const int32_t *order, *routed;
-  gpu::Rows<T> to;
+// W columns on their way, in whole words: several rows are asked for before one has come.
+template <int W, class T>
+struct MovedColumns {
+  gpu::Bits128 words[W * sizeof(T) / 16] = {};
 
-  template <int W>
-  __device__ void run(int64_t r, int64_t c) const {
-    gpu::store(to[r] + c, r < *routed ? gpu::load<W>(from[order[r]] + c) : gpu::Floats<W>{});
-  }
+  __device__ void load(const T* from) { *this = *reinterpret_cast<const MovedColumns*>(from); }
+  __device__ void store(T* to) const { *reinterpret_cast<MovedColumns*>(to) = *this; }
 };
 
 template <class T>
-struct ScatterColumns {
+struct MovedColumns<1, T> {
+  T value = T(0.0f);
+
+  __device__ void load(const T* from) { value = *from; }
+  __device__ void store(T* to) const { *to = value; }
+};
+
+// A thread has the same columns of kRowsEach rows, `apart` from each other.
+constexpr int kRowsEach = 4;
+
+template <class T, bool kGather>
+struct MoveColumns {
   gpu::Rows<const T> from;
   const int32_t *order, *routed;
   gpu::Rows<T> to;
-  bool accumulate;
+  int64_t rows, apart;
+
+  template <int W>
+  __device__ void run(int64_t first, int64_t c) const {
+    const int64_t end = *routed;
+    MovedColumns<W, T> moved[kRowsEach];
+#pragma unroll
+    for (int k = 0; k < kRowsEach; ++k) {
+      const int64_t r = first + k * apart;
+      if (r < rows && r < end) moved[k].load(from[kGather ? order[r] : r] + c);
+    }
+#pragma unroll
+    for (int k = 0; k < kRowsEach; ++k) {
+      const int64_t r = first + k * apart;
+      if (r < rows) moved[k].store(to[kGather ? r : order[r]] + c);
+    }
+  }
+};
+
+template <bool kGather>
+void move_rows(gpu::Stream& stream, const Tensor& from, const Tensor& order, const int32_t* routed,
+               const Tensor& to) {
+  gpu::visit_float(from.dtype(), [&]<class T>() {
+    const int64_t apart = gpu::blocks_for(from.rows(), kRowsEach);
+    const MoveColumns<T, kGather> f{gpu::rows_of<const T>(from), order.data<int32_t>(), routed,
+                                    gpu::rows_of<T>(to),         from.rows(),           apart};
+    gpu::for_each_wide(stream, apart, from.cols(), gpu::are_wide(from.cols(), f.from, f.to), f);
+  });
+}
+
+template <class T>
+struct AddScatteredColumns {
+  gpu::Rows<const T> from;
+  const int32_t *order, *routed;
+  gpu::Rows<T> to;
 
   template <int W>
   __device__ void run(int64_t r, int64_t c) const {
-    const auto value = r < *routed ? gpu::load<W>(from[r] + c) : gpu::Floats<W>{};
-    gpu::write(to[order[r]] + c, value, accumulate);
+    if (r < *routed) gpu::write(to[order[r]] + c, gpu::load<W>(from[r] + c), true);
   }
 };
 
@@ -142,23 +191,24 @@ const int32_t* routed_of(const Tensor& offsets) {
 }  // namespace
 
 void PlanDispatch::on_gpu(gpu::Stream& stream) const {
+  constexpr int kTogether = 4;
   const int classes = static_cast<int>(offsets.numel());
-  stream.launch(place_tokens, {.blocks = classes, .threads = gpu::kThreads}, expert.data<int32_t>(),
-                expert.numel(), classes - 1, offsets.data<int32_t>(), order.data<int32_t>());
+  const bool together = expert.numel() % kTogether == 0 && gpu::is_wide(expert.data<int32_t>());
+  stream.launch(together ? place_tokens<kTogether> : place_tokens<1>,
+                {.blocks = classes, .threads = gpu::kThreads}, expert.data<int32_t>(),
+                expert.numel(), classes - 1, offsets.data<int32_t>(), order.data<int32_t>(),
+                place.data<int32_t>());
 }
 
 void GatherRows::on_gpu(gpu::Stream& stream) const {
-  gpu::visit_float(from.dtype(), [&]<class T>() {
-    const GatherColumns<T> f{gpu::rows_of<const T>(from), order.data<int32_t>(), routed_of(offsets),
-                             gpu::rows_of<T>(to)};
-    gpu::for_each_wide(stream, to.rows(), to.cols(), gpu::are_wide(to.cols(), f.from, f.to), f);
-  });
+  move_rows<true>(stream, from, order, routed_of(offsets), to);
 }
 
 void ScatterRows::on_gpu(gpu::Stream& stream) const {
+  if (!accumulate) return move_rows<false>(stream, from, order, routed_of(offsets), to);
   gpu::visit_float(from.dtype(), [&]<class T>() {
-    const ScatterColumns<T> f{gpu::rows_of<const T>(from), order.data<int32_t>(),
-                              routed_of(offsets), gpu::rows_of<T>(to), accumulate};
+    const AddScatteredColumns<T> f{gpu::rows_of<const T>(from), order.data<int32_t>(),
+                                   routed_of(offsets), gpu::rows_of<T>(to)};
     gpu::for_each_wide(stream, from.rows(), from.cols(), gpu::are_wide(from.cols(), f.from, f.to),
                        f);
   });

@@ -38,27 +38,43 @@ struct EmbeddingGradToken {
   gpu::Rows<float> dtable;
 
   __device__ bool is_first(int64_t r) const {
+    const int32_t own = ids[r];
     int earlier = 0;
-    for (int64_t i = threadIdx.x; i < r; i += blockDim.x) earlier |= ids[i] == ids[r];
+#pragma unroll 8
+    for (int64_t i = threadIdx.x; i < r; i += blockDim.x) earlier |= ids[i] == own;
     return __syncthreads_or(earlier) == 0;
   }
+  // kAtOnce tokens between barriers; those with the id are marked by a byte each.
   __device__ void operator()(int64_t r) const {
-    __shared__ int equal[gpu::kThreads];
-    if (ids[r] == pad_id || !is_first(r)) return;
-    float* out = dtable[ids[r]];
-    for (int64_t base = r; base < tokens; base += gpu::kThreads) {
-      const int64_t i = base + threadIdx.x;
-      const int mine = i < tokens && ids[i] == ids[r] ? 1 : 0;
-      if (__syncthreads_or(mine) == 0) continue;
-      equal[threadIdx.x] = mine;
-      __syncthreads();
-      for (int k = 0; k < gpu::kThreads; ++k) {
-        if (!equal[k]) continue;
-        for (int64_t c = threadIdx.x; c < width; c += blockDim.x) {
-          out[c] += float(dy[base + k][c]);
+    constexpr int kEach = 4, kAtOnce = kEach * gpu::kThreads, kWord = 8;
+    __shared__ union {
+      uint8_t mark[kAtOnce];
+      uint64_t marks[kAtOnce / kWord];
+    } equal;
+    const int32_t own = ids[r];
+    if (own == pad_id || !is_first(r)) return;
+    for (int64_t base = r; base < tokens; base += kAtOnce) {
+      int any = 0;
+#pragma unroll
+      for (int k = 0; k < kEach; ++k) {
+        const int at = k * gpu::kThreads + static_cast<int>(threadIdx.x);
+        const bool same = base + at < tokens && ids[base + at] == own;
+        equal.mark[at] = same ? 1 : 0;
+        any |= same ? 1 : 0;
+      }
+      if (__syncthreads_or(any) == 0) continue;
+#pragma unroll 4
+      for (int w = 0; w < kAtOnce / kWord; ++w) {
+        if (equal.marks[w] == 0) continue;
+        for (int k = w * kWord; k < (w + 1) * kWord; ++k) {
+          if (equal.mark[k]) add_row(dtable[own], dy[base + k]);
         }
       }
+      __syncthreads();  // the marks are read
     }
+  }
+  __device__ void add_row(float* out, const T* row) const {
+    for (int64_t c = threadIdx.x; c < width; c += blockDim.x) out[c] += float(row[c]);
   }
 };
 

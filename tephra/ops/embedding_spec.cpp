@@ -59,6 +59,8 @@ OpSpec embedding_spec() {
                 embedding_case("most rows unused", stepping_ids(6, 300, 41), 300, 5),
                 embedding_case("few ids, many tokens", stepping_ids(300, 3, 2), 3, 300),
                 embedding_case("one id only", stepping_ids(200, 1, 1), 1, 7),
+                embedding_case("an id in several thousands of tokens", stepping_ids(2600, 41, 7),
+                               41, 3),
                 embedding_case("no tokens", stepping_ids(0, 4, 1), 4, 6), strided_case()},
       // Backward zeroes the table's gradient, then reads and writes the rows in use.
       .benches = {{.name = "16384 tokens, 8192 x 512",

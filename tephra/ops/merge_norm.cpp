@@ -3,6 +3,7 @@
 
 #include "tephra/autograd/tape.h"
 #include "tephra/device/launch.h"
+#include "tephra/ops/as_on_a_gpu.h"
 
 namespace tephra {
 namespace {
@@ -34,10 +35,62 @@ void check(const Tensor& x, const Tensor& stream, const ResidualScale& s, const 
           stream.dtype());
 }
 
-}  // namespace
+void check_routes(const RoutedRows& rows) {
+  const Tensor& y = rows.y;
+  require(y.ndim() == 2 && rows.plan.order_N.numel() == y.rows(),
+          "merge_norm: rows must be [{}, width] to match their plan, got {}",
+          rows.plan.order_N.numel(), y.shape());
+  require(rows.weight_N.shape() == Shape{y.rows()} && rows.weight_N.dtype() == acc_dtype(y.dtype()),
+          "merge_norm: weights of routed rows must be [{}] of {}, got {} of {}", y.rows(),
+          acc_dtype(y.dtype()), rows.weight_N.shape(), rows.weight_N.dtype());
+}
 
-MergedNorm merge_norm(const Tensor& x, const Tensor& stream, const ResidualScale& s,
-                      const Tensor& weight, double eps) {
+// Inputs in the order in which they are recorded.
+enum MergeInput : size_t {
+  kMergeX,
+  kMergeStream,
+  kMergeHiddenScale,
+  kMergeHiddenBias,
+  kMergeResidualScale,
+  kMergeResidualBias,
+  kMergeWeight,
+  kMergeRouteWeight,
+  kMergeOrder,
+  kMergeOffsets,
+  kMergePlace
+};
+
+kernel::Routes merge_routes(const Tensors& in) {
+  return {{in[kMergeOrder], in[kMergeOffsets], in[kMergePlace]}, in[kMergeRouteWeight]};
+}
+
+ResidualScale merge_scale(const Tensors& in) {
+  return {in[kMergeHiddenScale], in[kMergeHiddenBias], in[kMergeResidualScale],
+          in[kMergeResidualBias]};
+}
+
+void merge_backward(const Tensors& saved, const Tensors& dy, GradSink& sink) {
+  launch(saved[kMergeX].device(), "merge_norm",
+         kernel::MergeNormGrad{.dmerged = dy[0],
+                               .dnormed = dy[1],
+                               .x = saved[kMergeX],
+                               .routes = merge_routes(saved),
+                               .stream = saved[kMergeStream],
+                               .scale = merge_scale(saved),
+                               .weight = saved[kMergeWeight],
+                               .rstd = saved.back(),
+                               .dx = sink.target_if_wanted(kMergeX),
+                               .droute_weight = sink.target_if_wanted(kMergeRouteWeight),
+                               .dstream = sink.target_if_wanted(kMergeStream),
+                               .dhidden_scale = sink.target_if_wanted(kMergeHiddenScale),
+                               .dhidden_bias = sink.target_if_wanted(kMergeHiddenBias),
+                               .dresidual_scale = sink.target_if_wanted(kMergeResidualScale),
+                               .dresidual_bias = sink.target_if_wanted(kMergeResidualBias),
+                               .dweight = sink.target_if_wanted(kMergeWeight)});
+}
+
+MergedNorm run_merge(const Tensor& x, const kernel::Routes& routes, const Tensor& stream,
+                     const ResidualScale& s, const Tensor& weight, double eps) {
   check(x, stream, s, weight);
 
   const DType acc = acc_dtype(x.dtype());
@@ -45,40 +98,56 @@ MergedNorm merge_norm(const Tensor& x, const Tensor& stream, const ResidualScale
   Tensor normed = empty_like(x);
   Tensor rstd({x.rows()}, acc, x.device());
   launch(x.device(), "merge_norm",
-         kernel::MergeNorm{x, stream, s, weight, eps, merged, normed, rstd});
+         kernel::MergeNorm{x, routes, stream, s, weight, eps, merged, normed, rstd});
 
   if (!Tape::current()) return {merged, normed};
+  const Tensors inputs{x,
+                       stream,
+                       s.hidden_scale,
+                       s.hidden_bias,
+                       s.residual_scale,
+                       s.residual_bias,
+                       weight,
+                       routes.weight_N,
+                       routes.plan.order_N,
+                       routes.plan.offsets,
+                       routes.plan.place_N};
+  Tensors saved = inputs;
+  saved.push_back(rstd);
   record(
       {.name = "merge_norm",
        .op_class = OpClass::norm,
-       .inputs = {x, stream, s.hidden_scale, s.hidden_bias, s.residual_scale, s.residual_bias,
-                  weight},
-       .saved = {x, stream, s.hidden_scale, s.hidden_bias, s.residual_scale, s.residual_bias,
-                 weight, rstd},
+       .inputs = inputs,
+       .saved = saved,
        .always_kept = 1},
       {&merged, &normed},
-      [](const Tensors& saved, const Tensors& dy, GradSink& sink) {
-        launch(saved[0].device(), "merge_norm",
-               kernel::MergeNormGrad{.dmerged = dy[0],
-                                     .dnormed = dy[1],
-                                     .x = saved[0],
-                                     .stream = saved[1],
-                                     .scale = {saved[2], saved[3], saved[4], saved[5]},
-                                     .weight = saved[6],
-                                     .rstd = saved[7],
-                                     .dx = sink.target_if_wanted(0),
-                                     .dstream = sink.target_if_wanted(1),
-                                     .dhidden_scale = sink.target_if_wanted(2),
-                                     .dhidden_bias = sink.target_if_wanted(3),
-                                     .dresidual_scale = sink.target_if_wanted(4),
-                                     .dresidual_bias = sink.target_if_wanted(5),
-                                     .dweight = sink.target_if_wanted(6)});
+      [](const Tensors& kept, const Tensors& dy, GradSink& sink) {
+        merge_backward(kept, dy, sink);
       },
       [eps](const Tensors& in) -> Tensors {
-        const MergedNorm out = merge_norm(in[0], in[1], {in[2], in[3], in[4], in[5]}, in[6], eps);
+        const MergedNorm out = run_merge(in[kMergeX], merge_routes(in), in[kMergeStream],
+                                         merge_scale(in), in[kMergeWeight], eps);
         return {out.stream, out.normed};
       });
   return {merged, normed};
+}
+
+}  // namespace
+
+MergedNorm merge_norm(const Tensor& x, const Tensor& stream, const ResidualScale& s,
+                      const Tensor& weight, double eps) {
+  return run_merge(x, {}, stream, s, weight, eps);
+}
+
+MergedNorm merge_norm(const RoutedRows& rows, const Tensor& stream, const ResidualScale& s,
+                      const Tensor& weight, double eps) {
+  if (!rows.weight_N) return merge_norm(rows.y, stream, s, weight, eps);
+  if (rows.skip_input || !as_on_a_gpu(rows.y)) {
+    const Tensor x = combine_rows(rows.y, rows.weight_N, rows.plan, rows.skip_input);
+    return merge_norm(x, stream, s, weight, eps);
+  }
+  check_routes(rows);
+  return run_merge(rows.y, {rows.plan, rows.weight_N}, stream, s, weight, eps);
 }
 
 }  // namespace tephra

@@ -4,6 +4,7 @@
 
 #include "tephra/autograd/variable.h"
 #include "tephra/core/tensor.h"
+#include "tephra/ops/dispatch.h"
 
 namespace tephra {
 
@@ -23,10 +24,24 @@ struct MergedNorm {
 MergedNorm merge_norm(const Tensor& x, const Tensor& stream, const ResidualScale& scale,
                       const Tensor& norm_weight, double eps);
 
+// The same of x = combine_rows(rows), or of rows.y where nobody routed. A GPU reads each row where
+// its expert has left it and leaves its gradient there, so that x never exists.
+MergedNorm merge_norm(const RoutedRows& rows, const Tensor& stream, const ResidualScale& scale,
+                      const Tensor& norm_weight, double eps);
+
 namespace kernel {
+
+// How x is to be read; undefined weights: as it lies.
+struct Routes {
+  DispatchPlan plan;
+  Tensor weight_N;
+
+  explicit operator bool() const { return weight_N.defined(); }
+};
 
 struct MergeNorm {
   const Tensor& x;
+  Routes routes;
   const Tensor& stream;  // may be undefined
   const ResidualScale& scale;
   const Tensor& weight;
@@ -46,11 +61,12 @@ struct MergeNormGrad {
   const Tensor& dmerged;  // this or dnormed may be undefined
   const Tensor& dnormed;
   const Tensor& x;
+  Routes routes;
   const Tensor& stream;  // may be undefined
   ResidualScale scale;
   const Tensor& weight;
   const Tensor& rstd;
-  GradTarget dx, dstream;
+  GradTarget dx, droute_weight, dstream;
   GradTarget dhidden_scale, dhidden_bias, dresidual_scale, dresidual_bias;
   GradTarget dweight;
 

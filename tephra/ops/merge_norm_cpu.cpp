@@ -12,6 +12,7 @@
 #include "tephra/base/parallel.h"
 #include "tephra/device/cpu/row_sums.h"
 #include "tephra/device/cpu/simd-inl.h"
+#include "tephra/ops/merge_norm_steps.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tephra::kernel::HWY_NAMESPACE {
@@ -323,8 +324,15 @@ HWY_EXPORT(forward);
 HWY_EXPORT(backward);
 }  // namespace
 
-void MergeNorm::on_cpu() const { HWY_DYNAMIC_DISPATCH(forward)(*this); }
-void MergeNormGrad::on_cpu() const { HWY_DYNAMIC_DISPATCH(backward)(*this); }
+void MergeNorm::on_cpu() const {
+  if (routes) return merge_norm_steps(*this, [](const auto& kernel) { kernel.on_cpu(); });
+  HWY_DYNAMIC_DISPATCH(forward)(*this);
+}
+
+void MergeNormGrad::on_cpu() const {
+  if (routes) return merge_norm_grad_steps(*this, [](const auto& kernel) { kernel.on_cpu(); });
+  HWY_DYNAMIC_DISPATCH(backward)(*this);
+}
 
 }  // namespace tephra::kernel
 #endif

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The formulas are in merge_norm_cpu.cpp. The backward pass computes the merged stream again. Rows
 // of up to 8,192 columns that are aligned for it stay in a block's registers: each input is read
-// once, and the gradients of the vectors are summed on the way. Others take the plain form.
+// once, and the gradients of the vectors are summed on the way; rows that experts have left in
+// their own order are read, and their gradients written, where they lie. Others take the plain
+// form.
 #include "tephra/core/gpu_kernel.h"
 #include "tephra/ops/merge_norm.h"
+#include "tephra/ops/merge_norm_steps.h"
 
 namespace tephra::kernel {
 namespace {
@@ -106,6 +109,40 @@ struct MergeNormGradRow {
 
 // --- rows in registers --------------------------------------------------------------------------
 
+// Of a token: where experts have left its row of x, and what it is to be multiplied by.
+struct RowRoute {
+  int32_t place;
+  float weight;
+};
+
+// All null where x is in the order of tokens.
+struct RowRoutes {
+  const int32_t *places, *routed;
+  const float* weights;
+  float* dweights;  // null when they are not wanted
+  bool accumulate_dweights;
+
+  // Nothing is computed here: a caller that asks ahead does not wait.
+  template <bool kRouted>
+  __device__ RowRoute at(int64_t r) const {
+    if constexpr (!kRouted) return {static_cast<int32_t>(r), 1.0f};
+    return {places[r], weights[r]};
+  }
+  // Places from here on are those of skipped tokens: zeros, whatever lies there.
+  template <bool kRouted>
+  __device__ int32_t end() const {
+    if constexpr (!kRouted) return INT32_MAX;
+    return *routed;
+  }
+};
+
+RowRoutes row_routes(const Routes& routes, const GradTarget& dweights) {
+  if (!routes) return {};
+  const Tensor& offsets = routes.plan.offsets;
+  return {routes.plan.place_N.data<int32_t>(), offsets.data<int32_t>() + offsets.numel() - 1,
+          routes.weight_N.data<float>(), gpu::data_of<float>(dweights.grad), dweights.accumulate};
+}
+
 constexpr int kWide = gpu::kWide;
 using MergeWide = gpu::Floats<kWide>;
 
@@ -131,20 +168,24 @@ struct MergeColumns {
 };
 
 // kUnits times kWide columns a thread.
-template <class T, int kUnits>
-__global__ void __launch_bounds__(gpu::kThreads) merge_norm_rows(MergeNormRow<T> a) {
+template <class T, int kUnits, bool kRouted>
+__global__ void __launch_bounds__(gpu::kThreads)
+    merge_norm_rows(MergeNormRow<T> a, RowRoutes routes) {
   const int64_t r = blockIdx.x;
+  const RowRoute route = routes.at<kRouted>(r);
+  const bool has_row = route.place < routes.end<kRouted>();
   MergeWide m[kUnits];
   float sum = 0;
 #pragma unroll
   for (int u = 0; u < kUnits; ++u) {
     const int64_t c = (u * gpu::kThreads + threadIdx.x) * int64_t{kWide};
     if (c >= a.width) continue;
-    const MergeWide x = gpu::load<kWide>(a.in.x[r] + c);
+    MergeWide x = has_row ? gpu::load<kWide>(a.in.x[route.place] + c) : MergeWide{};
     const MergeWide stream = a.in.stream ? gpu::load<kWide>(a.in.stream[r] + c) : MergeWide{};
     const MergeColumns<T> vectors(a.in, a.weight, c);
 #pragma unroll
     for (int i = 0; i < kWide; ++i) {
+      if constexpr (kRouted) x[i] = float(T(x[i] * route.weight));  // as combine_rows stores it
       m[u][i] = vectors.merged(x, stream, i);
       sum += m[u][i] * m[u][i];
     }
@@ -176,11 +217,26 @@ struct HeldColumns {
   };
   Words words = {};
 
+  __device__ static HeldColumns of(const float (&v)[kGradColumns]) {
+    HeldColumns held;
+#pragma unroll
+    for (int i = 0; i < kGradColumns; i += 4 / sizeof(T)) {
+      held.words.at[i * sizeof(T) / 4] =
+          sizeof(T) == 4 ? __builtin_bit_cast(uint32_t, v[i]) : gpu::bf16_pair(v[i], v[i + 1]);
+    }
+    return held;
+  }
   __device__ void load(const T* from) { words = *reinterpret_cast<const Words*>(from); }
   __device__ float operator[](int i) const {
     if constexpr (sizeof(T) == 4) return __builtin_bit_cast(float, words.at[i]);
     const uint32_t word = words.at[i * sizeof(T) / 4];
     return __builtin_bit_cast(float, i % 2 == 0 ? word << 16 : word & 0xffff0000u);
+  }
+  __device__ HeldColumns times(float factor) const {
+    float v[kGradColumns];
+#pragma unroll
+    for (int i = 0; i < kGradColumns; ++i) v[i] = (*this)[i] * factor;
+    return of(v);
   }
 };
 
@@ -219,8 +275,10 @@ struct MergeGradRow {
   HeldColumns<T> x, dnormed;
   HeldColumns<float> stream, g;
 
-  __device__ void load(const MergedGradient<T>& d, int64_t r, int64_t c) {
-    x.load(d.in.x[r] + c);
+  // x_row: null for a row of zeros.
+  __device__ void load(const MergedGradient<T>& d, int64_t r, const T* x_row, int64_t c) {
+    x = {};
+    if (x_row) x.load(x_row + c);
     if (d.dnormed) dnormed.load(d.dnormed[r] + c);
     if (d.in.stream) stream.load(d.in.stream[r] + c);
     if (d.dmerged) g.load(d.dmerged[r] + c);
@@ -231,57 +289,89 @@ struct MergeGradRow {
   }
 };
 
-// Over the block, for the row `r` of several in a row: two of them have places of their own, so
-// that nobody writes where another still reads, with one barrier a row.
-__device__ float row_sum(float value, int64_t r) {
-  constexpr int kLanes = 32, kGroups = gpu::kThreads / kLanes;
-  __shared__ float parts[2][kGroups];
-  float(&own)[kGroups] = parts[r % 2];
-  value = gpu::lanes_sum(value, kLanes);
-  if (threadIdx.x % kLanes == 0) own[threadIdx.x / kLanes] = value;
-  __syncthreads();
-  float sum = 0;
-#pragma unroll
-  for (int i = 0; i < kGroups; ++i) sum += own[i];
-  return sum;
-}
+// Sums over the block for rows in a row: two of them have places of their own, so that nobody
+// writes where another still reads, with one barrier a row.
+constexpr int kSumLanes = 32, kSumWarps = gpu::kThreads / kSumLanes;
 
-// A block has a part of the rows, and reads the next one while it works on one. parts
-// [gridDim.x][kMergeSums][width], or null.
-template <class T, int kUnits>
+struct RowSums {
+  float parts[2][kSumWarps];
+
+  __device__ void put(float value, int64_t r) {
+    value = gpu::lanes_sum(value, kSumLanes);
+    if (threadIdx.x % kSumLanes == 0) parts[r % 2][threadIdx.x / kSumLanes] = value;
+  }
+  // After a barrier.
+  __device__ float of(int64_t r) const {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kSumWarps; ++i) sum += parts[r % 2][i];
+    return sum;
+  }
+};
+
+// A block has a part of the rows, and reads the next one while it works on one; where that lies it
+// has asked a row earlier. The gradient of a row's weight is summed behind the next row's barrier.
+// parts [gridDim.x][kMergeSums][width], or null.
+template <class T, int kUnits, bool kRouted>
 __global__ void __launch_bounds__(gpu::kThreads, kUnits <= 2 ? 2 : 1)
-    merge_norm_grad_rows(MergeNormGradRow<T> a, int64_t rows, int64_t rows_each, float* parts) {
+    merge_norm_grad_rows(MergeNormGradRow<T> a, RowRoutes routes, int64_t rows, int64_t rows_each,
+                         float* parts) {
+  __shared__ RowSums dots, weight_dots;
   const MergedGradient<T>& d = a.d;
   const auto column = [](int u) {
     return (u * gpu::kThreads + threadIdx.x) * int64_t{kGradColumns};
+  };
+  const int32_t end_of_rows = routes.end<kRouted>();
+  const auto x_row = [&](const RowRoute& route) -> const T* {
+    return route.place < end_of_rows ? d.in.x[route.place] : nullptr;
+  };
+  const auto write_route_weight = [&](int64_t r) {  // behind the barrier of the row after it
+    if (!kRouted || !routes.dweights || threadIdx.x > 0) return;
+    gpu::write(routes.dweights + r, weight_dots.of(r + 1), routes.accumulate_dweights);
   };
   float sums[kMergeSums][kUnits][kGradColumns] = {};
   MergeGradRow<T> next[kUnits];
   const int64_t begin = blockIdx.x * rows_each;
   const int64_t end = begin + rows_each < rows ? begin + rows_each : rows;
+  float weight_dot = 0;  // of the row before
+  RowRoute next_route = routes.at<kRouted>(begin);
+  RowRoute route_after = routes.at<kRouted>(begin + 1 < end ? begin + 1 : begin);
 #pragma unroll
   for (int u = 0; u < kUnits; ++u) {
-    if (column(u) < a.width) next[u].load(d, begin, column(u));
+    if (column(u) < a.width) next[u].load(d, begin, x_row(next_route), column(u));
   }
   for (int64_t r = begin; r < end; ++r) {
     MergeGradRow<T> row[kUnits];
+    HeldColumns<T> y[kUnits];  // x before its weight
+    const RowRoute route = next_route;
+    next_route = route_after;
     float dot = 0;
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
       row[u] = next[u];
-      if (r + 1 < end && column(u) < a.width) next[u].load(d, r + 1, column(u));
+      if (r + 1 < end && column(u) < a.width) {
+        next[u].load(d, r + 1, x_row(next_route), column(u));
+      }
     }
+    if (r + 2 < end) route_after = routes.at<kRouted>(r + 2);
     const float s = d.rstd[r];
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
       if (column(u) >= a.width) continue;
       const MergeGradColumns<T> v(d, column(u));
+      y[u] = row[u].x;
+      if constexpr (kRouted) row[u].x = y[u].times(route.weight);
 #pragma unroll
       for (int i = 0; i < kGradColumns; ++i) {
         dot += row[u].dnormed[i] * v.weight[i] * row[u].merged(v, i);
       }
     }
-    const float mean = row_sum(dot, r) / static_cast<float>(a.width) * s * s;
+    dots.put(dot, r);
+    if constexpr (kRouted) weight_dots.put(weight_dot, r);
+    __syncthreads();
+    const float mean = dots.of(r) / static_cast<float>(a.width) * s * s;
+    if (r > begin) write_route_weight(r - 1);
+    weight_dot = 0;
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
       if (column(u) >= a.width) continue;
@@ -298,10 +388,21 @@ __global__ void __launch_bounds__(gpu::kThreads, kUnits <= 2 ? 2 : 1)
         sums[kSumGStream][u][i] += g * (row[u].stream[i] + v.residual_bias[i]);
         sums[kSumNormed][u][i] += dn * m * s;
       }
-      if (a.dx) write_columns(a.dx[r] + column(u), dx, a.accumulate_dx);
+      if constexpr (kRouted) {
+        const float weight = x_row(route) ? route.weight : 0.0f;
+#pragma unroll
+        for (int i = 0; i < kGradColumns; ++i) {
+          weight_dot += dx[i] * y[u][i];
+          dx[i] *= weight;
+        }
+      }
+      if (a.dx) write_columns(a.dx[route.place] + column(u), dx, a.accumulate_dx);
       if (a.dstream) write_columns(a.dstream[r] + column(u), dstream, a.accumulate_dstream);
     }
   }
+  if constexpr (kRouted) weight_dots.put(weight_dot, end);
+  __syncthreads();
+  write_route_weight(end - 1);
   if (!parts) return;
 #pragma unroll
   for (int k = 0; k < kMergeSums; ++k) {
@@ -411,8 +512,11 @@ bool merge_norm_grad_fused(gpu::Stream& stream, const MergeNormGrad& k,
       parts =
           Tensor({cut.count, kMergeSums * f.width}, DType::f32, k.x.device(), Purpose::workspace);
     }
-    stream.launch(merge_norm_grad_rows<T, kUnits>, {.blocks = cut.count, .threads = gpu::kThreads},
-                  f, k.x.rows(), cut.rows_each, gpu::data_of<float>(parts));
+    auto* const kernel =
+        k.routes ? merge_norm_grad_rows<T, kUnits, true> : merge_norm_grad_rows<T, kUnits, false>;
+    stream.launch(kernel, {.blocks = cut.count, .threads = gpu::kThreads}, f,
+                  row_routes(k.routes, k.droute_weight), k.x.rows(), cut.rows_each,
+                  gpu::data_of<float>(parts));
   });
   if (launched && parts) sum_merge_parts<T>(stream, k, parts.data<float>(), cut.count);
   return launched;
@@ -464,11 +568,16 @@ void MergeNorm::on_gpu(gpu::Stream& gpu_stream) const {
                             rstd.data<float>()};
     const bool wide =
         is_wide_merge(f.in, f.weight, f.width) && gpu::are_wide(f.width, f.merged, f.normed);
-    const bool launched = wide && visit_units<kWide>(f.width, [&]<int kUnits>() {
-                            gpu_stream.launch(merge_norm_rows<T, kUnits>,
-                                              {.blocks = x.rows(), .threads = gpu::kThreads}, f);
-                          });
-    if (!launched) gpu::for_each_row(gpu_stream, x.rows(), f);
+    const bool launched =
+        wide && visit_units<kWide>(f.width, [&]<int kUnits>() {
+          auto* const kernel =
+              routes ? merge_norm_rows<T, kUnits, true> : merge_norm_rows<T, kUnits, false>;
+          gpu_stream.launch(kernel, {.blocks = x.rows(), .threads = gpu::kThreads}, f,
+                            row_routes(routes, {}));
+        });
+    if (launched) return;
+    if (routes) return merge_norm_steps(*this, [&](const auto& k) { k.on_gpu(gpu_stream); });
+    gpu::for_each_row(gpu_stream, x.rows(), f);
   });
 }
 
@@ -488,6 +597,7 @@ void MergeNormGrad::on_gpu(gpu::Stream& gpu_stream) const {
                                 gpu::rows_of<float>(dstream.grad),
                                 dstream.accumulate};
     if (merge_norm_grad_fused<T>(gpu_stream, *this, f)) return;
+    if (routes) return merge_norm_grad_steps(*this, [&](const auto& k) { k.on_gpu(gpu_stream); });
     gpu::for_each_row(gpu_stream, x.rows(), f);
     const Shape& shape = x.shape();
     sum_merge_vector<T, MergeVector::hidden_scale>(gpu_stream, d, shape, dhidden_scale);

@@ -1,35 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block for each class reads all choices.
+// Counts of whole numbers come out the same in any order, so threads add theirs as they come.
 #include "tephra/core/gpu_kernel.h"
 #include "tephra/optim/balance.h"
 
 namespace tephra::kernel {
 namespace {
 
-struct CountOfClass {
-  const int32_t* expert;
-  const int32_t* real;  // null: all of them
-  int64_t tokens;
-  int64_t* counts;
+constexpr int kChoicesEach = 8;
 
-  __device__ void operator()(int64_t own) const {
-    int count = 0;
-#pragma unroll 8
-    for (int64_t i = threadIdx.x; i < tokens; i += blockDim.x) {
-      count += expert[i] == own && (!real || real[i] != 0) ? 1 : 0;
-    }
-    count = gpu::block_sum(count);
-    if (threadIdx.x == 0) counts[own] += count;
+__global__ void count_choices(const int32_t* expert, const int32_t* real, int64_t tokens,
+                              int classes, unsigned long long* counts) {
+  extern __shared__ unsigned int class_counts[];
+  for (int c = threadIdx.x; c < classes; c += blockDim.x) class_counts[c] = 0;
+  __syncthreads();
+  const int64_t first = int64_t{blockIdx.x} * blockDim.x * kChoicesEach + threadIdx.x;
+  int chosen[kChoicesEach];
+#pragma unroll
+  for (int i = 0; i < kChoicesEach; ++i) {
+    const int64_t t = first + int64_t{i} * blockDim.x;
+    const bool counts_here = t < tokens && (!real || real[t] != 0);
+    chosen[i] = counts_here ? expert[t] : classes;
   }
-};
+#pragma unroll
+  for (int i = 0; i < kChoicesEach; ++i) {
+    if (chosen[i] < classes) atomicAdd(class_counts + chosen[i], 1u);
+  }
+  __syncthreads();
+  for (int c = threadIdx.x; c < classes; c += blockDim.x) {
+    if (class_counts[c] > 0)
+      atomicAdd(counts + c, static_cast<unsigned long long>(class_counts[c]));
+  }
+}
 
 }  // namespace
 
 void CountExperts::on_gpu(gpu::Stream& stream) const {
-  gpu::for_each_row(
-      stream, counts.numel(),
-      CountOfClass{expert_N.data<int32_t>(), real_N ? real_N.data<int32_t>() : nullptr,
-                   expert_N.numel(), counts.data<int64_t>()});
+  const int64_t tokens = expert_N.numel(), classes = counts.numel();
+  stream.launch(count_choices,
+                {.blocks = gpu::blocks_for(tokens, int64_t{gpu::kThreads} * kChoicesEach),
+                 .threads = gpu::kThreads,
+                 .shared_bytes = classes * int64_t{sizeof(unsigned int)}},
+                expert_N.data<int32_t>(), gpu::data_of<const int32_t>(real_N), tokens,
+                static_cast<int>(classes),
+                reinterpret_cast<unsigned long long*>(counts.data<int64_t>()));
 }
 
 }  // namespace tephra::kernel

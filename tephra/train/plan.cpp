@@ -8,7 +8,7 @@
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/device/machine.h"
 #include "tephra/models/model.h"
-#include "tephra/ops/cca_qk.h"
+#include "tephra/ops/as_on_a_gpu.h"
 #include "tephra/ops/linear_cross_entropy.h"
 #include "tephra/optim/optimizer.h"
 #include "tephra/train/micro_batch.h"

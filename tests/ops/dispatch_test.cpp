@@ -19,6 +19,7 @@ TEST(PlanDispatch, SortsTokensByExpertInTokenOrderAndSkippedOnesLast) {
   const Tensor offsets = experts_of({0, 2, 2, 4});
   EXPECT_TRUE(same_bits(plan.order_N, order));
   EXPECT_TRUE(same_bits(plan.offsets, offsets));
+  EXPECT_TRUE(same_bits(plan.place_N, experts_of({2, 0, 4, 3, 5, 1})));
 }
 
 TEST(PlanDispatch, MatchesTheNaivePlan) {

@@ -10,6 +10,7 @@
 #include "tephra/ops/expert_cases.h"
 #include "tephra/ops/grouped_linear.h"
 #include "tephra/ops/linear_cross_entropy.h"
+#include "tephra/ops/merge_norm.h"
 #include "tests/ops/op_suite.h"
 
 namespace tephra {
@@ -484,6 +485,44 @@ TEST(GpuManyTiles, OfTheLoss) {
               }};
   test.scalar_loss = true;
   expect_many_tiles_as_portable(test);
+}
+
+// A row in the order of experts is weighted and rounded as combine_rows does it; gradients of the
+// row and of its weight are rounded once less.
+TEST(GpuMergeNorm, OfRoutedRowsHasTheBitsOfCombinedOnes) {
+  if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
+  for (const int64_t width : {24, 2048}) {
+    constexpr int64_t kRows = 4700;
+    enum { kY, kRowWeight, kStream, kVectors, kExpert = kVectors + 5 };
+    OpCase routed{.name = "routed",
+                  .inputs = {{.shape = {kRows, width}},
+                             InputSpec::stream({kRows}, 0.5, 0.2),
+                             InputSpec::stream({kRows, width}, 0, 3)}};
+    for (int i = 0; i < 5; ++i) routed.inputs.push_back(InputSpec::parameter({width}, 1, 0.5));
+    routed.inputs.push_back(InputSpec::index(spread_experts(kRows, 9)));
+    OpCase apart = routed;
+    const auto merged = [](const auto& x, const Tensors& in) -> Tensors {
+      const Tensor* v = &in[kVectors];
+      const MergedNorm out = merge_norm(x, in[kStream], {v[0], v[1], v[2], v[3]}, v[4], 1e-5);
+      return {out.stream, out.normed};
+    };
+    routed.run = [merged](const Tensors& in) {
+      return merged(RoutedRows{in[kY], in[kRowWeight], plan_dispatch(in[kExpert], 8)}, in);
+    };
+    apart.run = [merged](const Tensors& in) {
+      return merged(combine_rows(in[kY], in[kRowWeight], plan_dispatch(in[kExpert], 8)), in);
+    };
+    const Tensors in = make_inputs(routed.inputs, DType::bf16, 12, kGpu);
+    const Result got = run_with_gradients(routed, in), want = run_with_gradients(apart, in);
+    for (size_t i = 0; i < got.outputs.size(); ++i) {
+      EXPECT_TRUE(same_bits(got.outputs[i], want.outputs[i])) << width << ", output " << i;
+    }
+    EXPECT_TRUE(same_bits(got.gradients[kStream], want.gradients[kStream])) << width;
+    for (size_t i = 0; i < kExpert; ++i) {
+      expect_close(got.gradients[i], to_device(want.gradients[i], kCpu),
+                   4 * tolerance_of(DType::bf16), format("width {}, gradient {}", width, i));
+    }
+  }
 }
 
 // More tokens than its blocks have first tiles for; the CPU's suite would take long.

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "tephra/autograd/tape.h"
 #include "tephra/core/rng.h"
+#include "tephra/ops/as_on_a_gpu.h"
+#include "tephra/ops/expert_cases.h"
 #include "tephra/ops/merge_norm.h"
 #include "tephra/ops/rms_norm.h"
 #include "tests/support/message_of.h"
@@ -50,6 +55,74 @@ TEST(MergeNorm, KeepsTheStreamWhenNormsAreRecomputed) {
   EXPECT_GE(before, out.stream.bytes());  // held by who asks for it
   rms_norm(out.normed, weight, 1e-5);
   EXPECT_LT(tape.saved_bytes()["rms_norm"] - before, out.normed.bytes());  // computed again
+}
+
+// Rows in the order of experts, as a GPU merges them and by the ops one by one.
+struct Routed {
+  Tensor y = normal({20, 24}, DType::bf16, 1), weight_N = normal({20}, DType::f32, 2);
+  Tensor stream = normal({20, 24}, DType::f32, 3), v = normal({24}, DType::bf16, 4);
+
+  Routed() {
+    make_leaf(y, DType::bf16);
+    make_leaf(weight_N, DType::f32);
+  }
+  // Both outputs, then both gradients.
+  Tensors run(bool as_there, const Recompute& recompute = {}) {
+    for (const Tensor& leaf : {y, weight_N}) clear_gradient(leaf);
+    const AsOnAGpu on(as_there);
+    const RoutedRows rows{y, weight_N, plan_dispatch(spread_experts(20, 5), 4)};
+    Tape tape(recompute);
+    const MergedNorm out = merge_norm(rows, stream, {v, v, v, v}, v, 1e-5);
+    saved = tape.saved_bytes();
+    tape.backward({out.stream, out.normed},
+                  {normal({20, 24}, DType::f32, 5), normal({20, 24}, DType::bf16, 6)});
+    return {out.stream, out.normed, clone(gradient(y)), clone(gradient(weight_N))};
+  }
+  std::map<std::string, int64_t> saved;
+};
+
+TEST(MergeNorm, OfRoutedRowsHasTheBitsOfCombinedOnes) {
+  Routed routed;
+  const Tensors want = routed.run(false);
+  EXPECT_GT(routed.saved["combine_rows"], 0);
+  for (const Recompute& recompute : {Recompute(), Recompute::everything()}) {
+    const Tensors got = routed.run(true, recompute);
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+  }
+}
+
+TEST(MergeNorm, OfRoutedRowsKeepsNoCombinedOnesForAGpu) {
+  Routed routed;
+  routed.run(false);
+  const auto total = [&] {
+    int64_t sum = 0;
+    for (const auto& [op, bytes] : routed.saved) sum += bytes;
+    return sum;
+  };
+  const int64_t apart = total();
+  routed.run(true);
+  EXPECT_GE(apart - total(), routed.y.bytes() - routed.weight_N.bytes());  // a place for each token
+}
+
+TEST(MergeNorm, TakesRowsThatNobodyRouted) {
+  const Tensor x = normal({4, 8}, DType::f32, 1), v = normal({8}, DType::f32, 2);
+  const MergedNorm got = merge_norm(RoutedRows{x}, x, {v, v, v, v}, v, 1e-5);
+  EXPECT_TRUE(same_bits(got.normed, merge_norm(x, x, {v, v, v, v}, v, 1e-5).normed));
+}
+
+TEST(MergeNorm, SaysWhatDoesNotFitOfRoutedRows) {
+  const AsOnAGpu everywhere(true);
+  const Tensor y({4, 8}, DType::bf16), v({8}, DType::bf16), stream({4, 8}, DType::f32);
+  const DispatchPlan plan = plan_dispatch(experts_of({0, 1, 0}), 2);
+  const auto message = [&](const Tensor& rows, const Tensor& weight) {
+    return message_of([&] {
+      merge_norm(RoutedRows{rows, weight, plan}, stream, {v, v, v, v}, v, 1e-5);
+    });
+  };
+  EXPECT_EQ(message(y, Tensor({4}, DType::f32)),
+            "merge_norm: rows must be [3, width] to match their plan, got [4, 8]");
+  EXPECT_EQ(message(y.slice_rows(0, 3), Tensor({3}, DType::bf16)),
+            "merge_norm: weights of routed rows must be [3] of f32, got [3] of bf16");
 }
 
 TEST(MergeNorm, SaysWhatDoesNotFit) {

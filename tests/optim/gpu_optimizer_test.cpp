@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tephra/device/gpu/runtime.h"
+#include "tephra/optim/balance.h"
 #include "tephra/optim/optimizer.h"
 
 namespace tephra {
@@ -165,6 +166,23 @@ TEST_F(GpuOptimizer, GivesTheSameBitsEveryTime) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Tensors a = train_on(gpu_, dtype, true), b = train_on(gpu_, dtype, true);
     for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(same_bits(a[i], b[i])) << gpu_specs()[i].name;
+  }
+}
+
+TEST_F(GpuOptimizer, CountsChoicesAsTheCpuDoes) {
+  constexpr int64_t kTokens = 5000, kClasses = 17;
+  Tensor chosen({kTokens}, DType::i32), real({kTokens}, DType::i32);
+  for (int64_t t = 0; t < kTokens; ++t) {
+    chosen.set(t, static_cast<double>(t * t % kClasses));
+    real.set(t, t % 5 == 0 ? 0 : 1);
+  }
+  for (const Tensor& marks : {Tensor(), real}) {
+    const Tensor want = zeros({kClasses}, DType::i64), got = zeros({kClasses}, DType::i64, gpu_);
+    for (int i = 0; i < 2; ++i) {  // adds to what is there
+      count_experts(chosen, marks, want);
+      count_experts(to_device(chosen, gpu_), to_device(marks, gpu_), got);
+    }
+    EXPECT_TRUE(same_bits(to_device(got, kCpu), want));
   }
 }
 

@@ -103,8 +103,8 @@ void Zaya1::set_rope_theta(double theta) {
   }
 }
 
-Tensor Zaya1::mlp(size_t i, const Tensor& h_NH, Tensor& states_NR) const {
-  if (const auto* dense = std::get_if<DenseFfn>(&layers_[i].mlp)) return dense->forward(h_NH);
+RoutedRows Zaya1::mlp(size_t i, const Tensor& h_NH, Tensor& states_NR) const {
+  if (const auto* dense = std::get_if<DenseFfn>(&layers_[i].mlp)) return {dense->forward(h_NH)};
   const Moe& moe = std::get<Moe>(layers_[i].mlp);
   const RouterOutput routed = moe.router.forward(h_NH, states_NR, format("router.{}", i));
   states_NR = routed.states_NR;
@@ -147,7 +147,7 @@ Tensor Zaya1::forward(const Tensor& ids_N, const Segments& given, Decoding* deco
     const Tensor a_NH = layer.attention->forward(merged.normed, context);
     announce_after_attention(i, a_NH.rows());
     merged = merge_norm(a_NH, merged.stream, layer.after_attention, layer.mlp_norm, eps);
-    const Tensor m_NH = mlp(i, merged.normed, states_NR);
+    const RoutedRows m_NH = mlp(i, merged.normed, states_NR);
 
     const bool last = i + 1 == layers_.size();
     const Tensor& next_norm = last ? final_norm_ : layers_[i + 1].input_norm;

@@ -54,7 +54,7 @@ class Zaya1 : public Model {
  private:
   // What layer i's experts, or its dense layer, say of the normed stream. states_NR: the router's,
   // of the layer before, replaced by this one's.
-  Tensor mlp(size_t i, const Tensor& h_NH, Tensor& states_NR) const;
+  RoutedRows mlp(size_t i, const Tensor& h_NH, Tensor& states_NR) const;
 
   // Has idle threads fetch the weights of the router and of the next layer: which experts come
   // between them, nobody knows yet.
