@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -90,6 +91,28 @@ TEST_P(PackedOf, ProductsMatchANaiveLoopForAnyShape) {
         // 16-bit activations: half a step of the largest of a group, each.
         ASSERT_NEAR(y[size_t(i * n + j)], sum, 1e-4 * (size + 0.1))
             << m << "x" << n << "x" << k << " at " << i << ", " << j;
+      }
+    }
+  }
+}
+
+// Tiles of a large matrix are larger where there are few rows; the last one is cut off.
+TEST_P(PackedOf, ALargeMatrixGivesTheBitsOfItsParts) {
+  const int64_t n = 35001, k = 512, part = 16 * 100;
+  const Packed w(GetParam(), n, k);
+  const std::vector<float> x = numbers(4 * k, 3);
+  for (const int64_t m : {1, 3, 4}) {
+    const std::vector<float> all = product(w, x, m);
+    for (int64_t begin = 0; begin < n; begin += part) {
+      const int64_t count = std::min(part, n - begin);
+      const PackedMatrix rows{{GetParam(), count, k}, w.matrix().panel(begin / kPanelRows)};
+      std::vector<float> y(static_cast<size_t>(m * count), -77.0f);
+      const PackedProduct p{rows, 0, m, y.data(), count};
+      packed_gemm(x.data(), m, k, k, {&p, 1});
+      for (int64_t i = 0; i < m; ++i) {
+        ASSERT_EQ(0, std::memcmp(y.data() + i * count, all.data() + i * n + begin,
+                                 static_cast<size_t>(count) * sizeof(float)))
+            << m << " rows, from " << begin;
       }
     }
   }

@@ -13,15 +13,20 @@ namespace tephra::cpu {
 namespace {
 
 // Tiles are cut by shape alone: so many bytes of weights that handing one out is worth it, and in
-// tall products rows that stay in a cache together with their weights.
+// tall products rows that stay in a cache together with their weights. With few rows a core that
+// goes from one tile to the next loses some of its stream: where tiles are many, as in an output
+// projection, they are larger (docs/decisions/0106-*.md).
 struct Cuts {
   int64_t panels, rows;  // of a tile
   int64_t count;         // of tiles
 
   explicit Cuts(const PackedProduct& p) {
-    constexpr int64_t kTileBytes = 128 << 10, kTallRows = 128;
+    constexpr int64_t kLeastBytes = 128 << 10, kMostBytes = 1 << 20, kMany = 64;
+    constexpr int64_t kFewRows = 3, kTallRows = 128;
     const PackedLayout& layout = p.weight.layout;
-    const int64_t wanted = ceil_div(kTileBytes, std::max<int64_t>(1, layout.panel_bytes()));
+    const int64_t most = p.count <= kFewRows ? kMostBytes : kLeastBytes;
+    const int64_t bytes = std::clamp(layout.bytes() / kMany, kLeastBytes, most);
+    const int64_t wanted = ceil_div(bytes, std::max<int64_t>(1, layout.panel_bytes()));
     constexpr int64_t kBlock = 2;  // panels that a kernel reads side by side, at most
     panels = ceil_div(wanted, kBlock) * kBlock;
     rows = kTallRows;
