@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/eval/rsa_tree.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "tephra/base/error.h"
 #include "tephra/base/table.h"
 #include "tephra/base/text.h"
@@ -13,19 +16,25 @@ namespace {
 
 constexpr size_t kShownQuestions = 100;
 
-Json trace_json(const RsaTrace& t, const RsaRound& round, size_t i) {
+Json trace_json(const RsaTrace& t) {
   Json parents = Json::Array{};
   for (const int64_t p : t.parents) parents.push_back(p);
   Json json = Json::Object{{"parents", std::move(parents)},
-                           {"answer", round.answers[i]},
                            {"end", to_text(t.end)},
                            {"prompt_tokens", t.usage.prompt_tokens},
                            {"cached_tokens", t.usage.cached_tokens},
                            {"new_tokens", t.usage.new_tokens},
                            {"text", t.text},
                            {"tail", t.tail}};
-  if (!round.right.empty()) json["right"] = static_cast<bool>(round.right[i]);
   if (t.rested) json["rested"] = true;
+  return json;
+}
+
+Json graded_json(const RsaTrace& t, const RsaRound& round, size_t i) {
+  Json json = Json::Object{{"answer", round.answers[i]}};
+  if (!round.right.empty()) json["right"] = static_cast<bool>(round.right[i]);
+  Json made = trace_json(t);
+  for (auto& [name, value] : made.object()) json[name] = std::move(value);
   return json;
 }
 
@@ -49,7 +58,7 @@ Json round_json(const RsaRound& round, std::span<const RsaTrace> traces, bool wh
   }
   if (!whole) return json;
   Json list = Json::Array{};
-  for (size_t i = 0; i < traces.size(); ++i) list.push_back(trace_json(traces[i], round, i));
+  for (size_t i = 0; i < traces.size(); ++i) list.push_back(graded_json(traces[i], round, i));
   json["traces"] = std::move(list);
   return json;
 }
@@ -119,7 +128,7 @@ int64_t read_count(const Fields& fields, const char* name) {
   return count;
 }
 
-std::vector<int64_t> read_parents(const Fields& fields, const RsaOptions& o, size_t round) {
+std::vector<int64_t> read_parents(const Fields& fields, const RsaOptions& o, int64_t round) {
   std::vector<int64_t> parents;
   for (const Json& parent : fields.array("parents")) {
     require_data(parent.is_int() && parent.integer() >= 0 && parent.integer() < o.traces,
@@ -132,11 +141,22 @@ std::vector<int64_t> read_parents(const Fields& fields, const RsaOptions& o, siz
   return parents;
 }
 
-RsaTrace read_trace(const Fields& fields, const RsaOptions& options, size_t round) {
+std::vector<int32_t> read_ids(const Fields& fields, const char* name) {
+  std::vector<int32_t> ids;
+  for (const Json& id : fields.array(name)) {
+    require_data(id.is_int() && id.integer() >= 0 && id.integer() <= INT32_MAX,
+                 "{}: {}: expected ids of tokens", fields.where(), name);
+    ids.push_back(static_cast<int32_t>(id.integer()));
+  }
+  return ids;
+}
+
+RsaTrace read_trace(const Fields& fields, const RsaOptions& options, int64_t round) {
   RsaTrace t;
   t.parents = read_parents(fields, options, round);
   t.text = fields.string("text");
   t.tail = fields.string("tail");
+  if (options.continues()) t.tail_ids = read_ids(fields, "tail_ids");
   t.end = end_in(fields);
   t.rested = fields.boolean_or("rested", false);
   t.usage.prompt_tokens = read_count(fields, "prompt_tokens");
@@ -174,25 +194,29 @@ Json rsa_options_json(const RsaOptions& o, const Json& form) {
   return json;
 }
 
-Json rsa_answer_json(const RsaQuestion& question, const RsaOutcome& outcome) {
-  return question_json(question, outcome, true);
+Json rsa_round_json(std::span<const RsaTrace> traces, const RsaOptions& options) {
+  Json list = Json::Array{};
+  for (const RsaTrace& t : traces) {
+    Json json = trace_json(t);
+    if (options.continues()) {  // the next round goes on after these, not after their text
+      Json ids = Json::Array{};
+      for (const int32_t id : t.tail_ids) ids.push_back(id);
+      json["tail_ids"] = std::move(ids);
+    }
+    list.push_back(std::move(json));
+  }
+  return Json::Object{{"traces", std::move(list)}};
 }
 
-RsaTree read_rsa_answer(const Json& answer, const RsaOptions& options, const std::string& where) {
-  RsaTree tree;
-  const Fields question(answer, where);
-  const Json::Array& rounds = question.array("rounds");
-  require_data(std::ssize(rounds) == options.rounds + 1, "{}: expected {} rounds, got {}", where,
-               options.rounds + 1, rounds.size());
-  for (size_t r = 0; r < rounds.size(); ++r) {
-    const Fields fields(rounds[r], where);
-    const Json::Array& traces = fields.array("traces");
-    require_data(std::ssize(traces) == options.traces, "{}: expected {} traces in round {}, got {}",
-                 where, options.traces, r, traces.size());
-    std::vector<RsaTrace>& read = tree.rounds.emplace_back();
-    for (const Json& trace : traces) read.push_back(read_trace(Fields(trace, where), options, r));
-  }
-  return tree;
+std::vector<RsaTrace> read_rsa_round(const Json& json, const RsaOptions& options, int64_t round,
+                                     const std::string& where) {
+  const Fields fields(json, where);
+  const Json::Array& traces = fields.array("traces");
+  require_data(std::ssize(traces) == options.traces, "{}: expected {} traces in round {}, got {}",
+               where, options.traces, round, traces.size());
+  std::vector<RsaTrace> read;
+  for (const Json& trace : traces) read.push_back(read_trace(Fields(trace, where), options, round));
+  return read;
 }
 
 Json to_json(const RsaTokens& t) {

@@ -84,7 +84,7 @@ Json RsaSource::report(const RsaOutcome& outcome) const {
 AnswerPiece RsaSource::answer() {
   told_end_ = true;
   metrics_.whole_request(steady_seconds() - arrived_);
-  const RsaOutcome outcome = rsa_outcome(question_, rsa_.tree(0));
+  const RsaOutcome outcome = rsa_outcome(question_, rsa_.take(0));
   const RsaTrace& chosen = outcome.tree.rounds.back()[outcome.chosen()];
   AnswerPiece piece;
   piece.told = ChatParser::parse(chosen.text, {.starts_thinking = thinking_});
