@@ -57,9 +57,11 @@ void describe_inputs(Flags& flags, Options& o) {
   flags.add("--environments LIST", o.environments,
             "built-in tasks by kind and level: addition:1-3,sorting:2");
   flags.add("--samples", o.samples, "of --environments: tasks of each kind and level")
-      .range(1, 1e9);
+      .range(1, 1e9)
+      .of("--environments");
   flags.add("--split", o.split, "of --environments: held_out tasks are in no training data")
-      .choices({"held_out", "train"});
+      .choices({"held_out", "train"})
+      .of("--environments");
   flags
       .add("--match", o.match,
            "how answers are found and compared: numeric or exact, as `tephra eval` does")
@@ -71,7 +73,8 @@ void describe_inputs(Flags& flags, Options& o) {
   flags.add("--chat", o.chat,
             "put problems as a user's message through the model's chat template; reasoning does "
             "not vote");
-  flags.add("--no-think", o.no_think, "of --chat: ask the template for answers without reasoning");
+  flags.add("--no-think", o.no_think, "of --chat: ask the template for answers without reasoning")
+      .of("--chat");
 }
 
 void describe(Flags& flags, Options& o) {
@@ -97,8 +100,10 @@ void describe(Flags& flags, Options& o) {
   flags.add("--out DIR", o.out,
             "write tree.json and tree.html: every trace and what came of it; each round is kept "
             "as it is finished, and the same command goes on after an interruption");
-  flags.add("--overwrite", o.overwrite,
-            "of --out: replace what DIR holds of a run that has ended or had other settings");
+  flags
+      .add("--overwrite", o.overwrite,
+           "of --out: replace what DIR holds of a run that has ended or had other settings")
+      .of("--out");
   flags.add("--sequences", o.sequences, "traces side by side; changes the speed, never a result")
       .range(1, 4096);
   flags.add("--kv-memory SIZE", o.kv_memory, "memory for keys and values of all traces");
@@ -122,7 +127,6 @@ void check_options(const Options& o) {
           inputs == 0 ? "none" : "several");
   require(o.answer.empty() || o.prompt || o.prompt_file,
           "--answer is for --prompt and --prompt-file; question files have their own");
-  require(o.chat || !o.no_think, "--no-think is for --chat, which is not given");
 }
 
 // Reasoning and special tokens are no part of an answer.
@@ -436,7 +440,6 @@ void check_results(const Options& o) {
 
 // Hours of work must not end at a folder that cannot be written, nor replace that of others.
 void check_output(const Options& o) {
-  require(o.out || !o.overwrite, "--overwrite is for --out, which is not given");
   if (!o.out) return;
   make_writable_folder(*o.out);
   if (!o.overwrite && !std::filesystem::exists(Path(*o.out) / kUnfinishedFile)) check_results(o);

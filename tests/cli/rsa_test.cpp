@@ -365,6 +365,11 @@ TEST_F(RsaCommand, TasksWithAttemptsAreShownAndMeasured) {
   EXPECT_EQ(measured.code, 0) << measured.err;
   EXPECT_EQ(Json::parse(measured.out, "stdout").find("environments")->find("aggregate")->integer(),
             3);
+  const Ran refused =
+      tephra({"eval", "--model", at("model"), "--environments", "addition:1", "--tail", "16"});
+  EXPECT_EQ(refused.code, 2) << refused.err;
+  EXPECT_NE(refused.err.find("--tail is for --aggregate, which is not given"), std::string::npos)
+      << refused.err;
 }
 
 TEST_F(RsaCommand, SaysWhatIsWrongBeforeAnyWork) {
@@ -383,6 +388,9 @@ TEST_F(RsaCommand, SaysWhatIsWrongBeforeAnyWork) {
   expect_refused({"--questions", at("none.jsonl")}, 2, "none.jsonl");
   expect_refused({"--questions", "q", "--answer", "4"}, 2, "--answer is for --prompt");
   expect_refused({"--prompt", "x", "--no-think"}, 2, "--no-think is for --chat");
+  expect_refused({"--prompt", "x", "--overwrite"}, 2, "--overwrite is for --out");
+  expect_refused({"--prompt", "x", "--samples", "3"}, 2, "--samples is for --environments");
+  expect_refused({"--questions", "q", "--split", "train"}, 2, "--split is for --environments");
 }
 
 }  // namespace
