@@ -15,6 +15,7 @@ extern const std::string_view kRsaTree;  // rsa_tree.html
 namespace {
 
 constexpr size_t kShownQuestions = 100;
+constexpr std::string_view kMark = "@TREE@";
 
 Json trace_json(const RsaTrace& t) {
   Json parents = Json::Array{};
@@ -111,6 +112,19 @@ Json unmeasured(const Json& json) {
     all[name] = unmeasured(value);
   }
   return all;
+}
+
+// Within a script element no text may open or close another one.
+std::string script_text(const Json& json) {
+  std::string text;
+  for (const char c : json.dump()) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
 }
 
 EndReason end_in(const Fields& fields) {
@@ -243,25 +257,22 @@ Json to_json(const RsaScore& s) {
 Json rsa_tree_json(const RsaReport& report) { return unmeasured(report_json(report, true)); }
 Json rsa_summary_json(const RsaReport& report) { return report_json(report, false); }
 
-std::string rsa_tree_page(const Json& tree) {
-  Json shown = tree;
-  shown["all_questions"] = static_cast<int64_t>(shown["questions"].array().size());
-  Json::Array& questions = shown["questions"].array();
-  if (questions.size() > kShownQuestions) questions.resize(kShownQuestions);
-  std::string page;
-  constexpr std::string_view kMark = "@TREE@";
-  const size_t at = kRsaTree.find(kMark);
-  page += kRsaTree.substr(0, at);
-  // Within a script element no text may open or close another one.
-  for (const char c : shown.dump()) {
-    if (c == '<') {
-      page += "\\u003c";
-    } else {
-      page += c;
-    }
+std::string rsa_tree_page(const Json& tree, size_t most_bytes) {
+  const Json::Array& questions = tree.find("questions")->array();
+  Json facts = Json::Object{{"all_questions", static_cast<int64_t>(questions.size())}};
+  for (const auto& [name, value] : tree.object()) {
+    if (name != "questions") facts[name] = value;
   }
-  page += kRsaTree.substr(at + kMark.size());
-  return page;
+  std::string shown;
+  for (size_t i = 0; i < std::min(kShownQuestions, questions.size()); ++i) {
+    const std::string next = script_text(questions[i]);
+    if (shown.size() + next.size() > most_bytes) break;
+    shown += (i > 0 ? "," : "") + next;
+  }
+  std::string text = script_text(facts);
+  text.pop_back();  // the brace, for one field more
+  text += ",\"questions\":[" + shown + "]}";
+  return std::string(kRsaTree).replace(kRsaTree.find(kMark), kMark.size(), text);
 }
 
 std::string rsa_score_table(const RsaScore& s) {

@@ -23,8 +23,9 @@ struct RsaReport {
 Json rsa_tree_json(const RsaReport& report);
 // With that, but without the traces, for a result that is read at once.
 Json rsa_summary_json(const RsaReport& report);
-// `tree` as rsa_tree_json made it; of many questions the page shows the first ones.
-std::string rsa_tree_page(const Json& tree);
+// `tree` as rsa_tree_json made it. Of many questions, and of long ones, the page shows the first
+// that fit, and says so: at most a hundred, and so many bytes.
+std::string rsa_tree_page(const Json& tree, size_t most_bytes = size_t{64} << 20);
 
 // A round as a run that was killed needs it to go on: {"traces"}, with all but the new tokens.
 // Fault::data when it is no whole round of these options.

@@ -192,6 +192,31 @@ TEST(RsaTrees, AreWrittenWhole) {
   }
 }
 
+TEST(RsaTrees, PagesHaveOnlySoManyBytes) {
+  Json questions = Json::Array{};
+  for (int i = 0; i < 120; ++i) {
+    questions.push_back(Json::Object{{"id", format("q{}", i)}, {"text", std::string(80, '<')}});
+  }
+  const Json tree = Json::Object{{"model", "m"}, {"questions", std::move(questions)}};
+  const auto shown_in = [&](size_t most) {
+    const std::string page = rsa_tree_page(tree, most);
+    const size_t begin = page.find("{\"all_questions\"");
+    const std::string data = page.substr(begin, page.find("</script>", begin) - begin);
+    EXPECT_LE(data.size(), most + 100);
+    const Json json = Json::parse(data, "page");
+    EXPECT_EQ(json.find("all_questions")->integer(), 120);
+    EXPECT_EQ(json.find("model")->string(), "m");
+    const Json::Array& shown = json.find("questions")->array();
+    for (size_t i = 0; i < shown.size(); ++i) {
+      EXPECT_EQ(shown[i].dump(), tree.find("questions")->array()[i].dump());
+    }
+    return shown.size();
+  };
+  EXPECT_EQ(shown_in(1 << 20), 100u);
+  EXPECT_EQ(shown_in(5100), 10u);  // of 500 and some bytes each
+  EXPECT_EQ(shown_in(100), 0u);
+}
+
 TEST(RsaTrees, AreNotReadFromNonsense) {
   RsaOptions options;
   options.traces = 3;
