@@ -252,16 +252,16 @@ struct Work {
     }
     const int64_t others = all_rounds() - finished() * (options.rounds + 1);
     std::string text = format("{} of {} problems", finished(), questions.size());
-    if (others > 0)
-      text += format(" and {} {} of others", others, others == 1 ? "round" : "rounds");
+    if (others == 1) text += " and 1 round of others";
+    if (others > 1) text += format(" and {} rounds of others", others);
     return text + " were finished";
   }
 };
 
 // Where somebody removed a line that was damaged, the later rounds of its problem are made again,
 // too.
-void take_up(Work& work, const AnswerJournal& journal, const RsaOptions& options) {
-  journal.for_each_found([&](const Json& line, const std::string& where) {
+void take_up(Work& work, AnswerJournal& journal, const RsaOptions& options) {
+  journal.take_found([&](const Json& line, const std::string& where) {
     const Fields fields(line, where);
     const int64_t number = fields.integer("number"), round = fields.integer("round");
     require_data(number >= 0 && number < std::ssize(work.questions), "{}: no question {} was asked",
@@ -314,7 +314,11 @@ void solve(Work& work, Engine& engine, const Tokenizer& tokenizer, const RsaOpti
   }
   Rsa rsa(engine, tokenizer, std::move(problems), options, o.sequences);
   const auto keep = [&](size_t p) {
-    keep_rounds(work, open[p], rsa.whole_rounds(p), options, journal);
+    const size_t i = open[p];
+    keep_rounds(work, i, rsa.whole_rounds(p), options, journal);
+    if (rsa.finished(p) && !work.outcomes[i]) {
+      work.outcomes[i] = rsa_outcome(work.questions[i], rsa.take(p));
+    }
   };
   const double begin = steady_seconds(), before = work.seconds;
   try {
@@ -324,11 +328,7 @@ void solve(Work& work, Engine& engine, const Tokenizer& tokenizer, const RsaOpti
         progress.ended(*ended, rsa.new_tokens());
         work.seconds = before + steady_seconds() - begin;
         keep(ended->problem);
-        if (rsa.finished(ended->problem)) {
-          progress.answered();
-          const size_t i = open[ended->problem];
-          work.outcomes[i] = rsa_outcome(work.questions[i], rsa.take(ended->problem));
-        }
+        if (rsa.finished(ended->problem)) progress.answered();
       }
       progress.show(rsa.new_tokens());
     }
@@ -338,7 +338,7 @@ void solve(Work& work, Engine& engine, const Tokenizer& tokenizer, const RsaOpti
   }
   work.seconds = before + steady_seconds() - begin;
   if (!work.error) return;
-  for (size_t p = 0; p < open.size(); ++p) keep(p);  // a round whose successor failed at once
+  for (size_t p = 0; p < open.size(); ++p) keep(p);  // where what was to follow failed at once
   if (work.questions.size() > 1 || open.empty() || work.outcomes[0]) return;
   if (const auto whole = rsa.whole_rounds(0); !whole.empty()) {
     work.outcomes[0] = rsa_outcome(work.questions[0], {.rounds = {whole.begin(), whole.end()}});
