@@ -52,16 +52,21 @@ struct Options {
 void describe_tasks(Flags& flags, Options& o) {
   flags.add("--environments LIST", o.environments,
             "built-in tasks by kind and level: addition:1-3,sorting:2; all:1 is every kind");
-  flags.add("--samples", o.samples, "different tasks of each kind and level").range(1, 1e9);
+  flags.add("--samples", o.samples, "different tasks of each kind and level")
+      .range(1, 1e9)
+      .of("--environments");
   flags.add("--split", o.split, "which tasks: held_out ones are in no training data")
-      .choices({"held_out", "train"});
+      .choices({"held_out", "train"})
+      .of("--environments");
   flags
       .add("--aggregate C", o.aggregate,
            "put each task with the ends of C attempts at it, some wrong, as later rounds of "
            "`tephra rsa` do; 0: as it is")
-      .range(0, 64);
+      .range(0, 64)
+      .of("--environments");
   flags.add("--tail", o.tail, "of --aggregate: tokens of an attempt that are shown, its last ones")
-      .range(1, 1e9);
+      .range(1, 1e9)
+      .of("--aggregate");
   flags.add("--text FILE", o.text, "perplexity and bits per byte of a UTF-8 text. May be repeated");
   flags.add("--window", o.window, "tokens read together; 0: the model's limit, at most 2048")
       .range(0, 1e9);
@@ -94,11 +99,13 @@ void describe_against(Flags& flags, Options& o) {
             "compare with this model instead: how far the next-token distributions of --model are "
             "from its own over --text, and over the solutions of --environments");
   flags.add("--max-kl", o.max_kl, "with --against: exit code 3 when the mean KL is above this")
-      .range(0, 1e9);
+      .range(0, 1e9)
+      .of("--against");
   flags
       .add("--min-agreement", o.min_agreement,
            "with --against: exit code 3 when a smaller share has the same likeliest token")
-      .range(0, 1);
+      .range(0, 1)
+      .of("--against");
   flags.example("tephra eval --model 4bit --against DIR --environments addition:1-2 --max-kl 2e-2");
 }
 
@@ -123,8 +130,10 @@ void describe(Flags& flags, Options& o) {
       "--out FILE", o.out,
       "write every answer as a line of JSON; they are kept as they come, and the same command "
       "goes on after an interruption");
-  flags.add("--overwrite", o.overwrite,
-            "of --out: replace FILE, or what a run with other settings has kept for it");
+  flags
+      .add("--overwrite", o.overwrite,
+           "of --out: replace FILE, or what a run with other settings has kept for it")
+      .of("--out");
   flags.add("--batch", o.batch, "answers side by side; changes the speed, never a result")
       .range(1, 1e5);
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
@@ -163,9 +172,6 @@ void warn_of_unused(const Options& o) {
   }
   if (o.questions.empty() && o.prompt_template) {
     log_warning("--template changes nothing without --questions");
-  }
-  if (!o.environments && o.aggregate > 0) {
-    log_warning("--aggregate changes nothing without --environments");
   }
   if (!answers && (o.out || o.show > 0)) {
     log_warning("--out and --show have nothing to say about --text");
@@ -273,7 +279,6 @@ void check_results(const Options& o) {
 
 // Hours of answers must not end at a path that is wrong, nor replace those of another run.
 void check_output(const Options& o) {
-  require(o.out || !o.overwrite, "--overwrite is for --out, which is not given");
   if (!o.out) return;
   const AtomicFile file(*o.out);
   if (!o.overwrite && !std::filesystem::exists(journal_path(o))) check_results(o);
@@ -467,8 +472,6 @@ Results evaluate(const Options& o, const Inputs& in, AttemptJournal* journal) {
 int run(const Options& o) {
   require_folder(o.model, "a model folder");
   if (o.against) require_folder(*o.against, "a model folder");
-  require(o.against || (!o.max_kl && !o.min_agreement),
-          "--max-kl and --min-agreement need --against");
   check_output(o);
   const Inputs in = read_inputs(o);
   if (o.against) return run_beside(o, in);

@@ -46,8 +46,9 @@ void describe(Flags& flags, Options& o) {
   flags.add("--chat", o.chat,
             "the prompt is a user's message: put it through the model's chat template, and tell "
             "reasoning, content and tool calls of the answer apart");
-  flags.add("--system TEXT", o.system, "the system message of the chat");
-  flags.add("--no-think", o.no_think, "ask the chat template for an answer without reasoning");
+  flags.add("--system TEXT", o.system, "the system message of the chat").of("--chat");
+  flags.add("--no-think", o.no_think, "ask the chat template for an answer without reasoning")
+      .of("--chat");
   flags.add("--special", o.special, "print special tokens, too");
   flags.add("--max-new-tokens", o.max_new_tokens, "stop after this many").range(0, 1e9);
   flags.add("--temperature", o.sampling.temperature, "0 takes the likeliest token");
@@ -72,8 +73,6 @@ void check_options(const Options& o) {
   require(o.prompt.has_value() != !o.prompt_ids.empty(),
           "expected --prompt TEXT or --prompt-ids, got {}", o.prompt ? "both" : "neither");
   require(!o.chat || o.prompt, "--chat needs --prompt TEXT, the user's message");
-  require(o.chat || !o.system, "--system is for --chat, which is not given");
-  require(o.chat || !o.no_think, "--no-think is for --chat, which is not given");
   check_sampling(o.sampling);
   const Sampling& s = o.sampling;
   if (s.temperature == 0 && (s.top_k > 0 || s.top_p < 1 || s.min_p > 0)) {

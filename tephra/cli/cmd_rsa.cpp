@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tephra rsa: problems solved by Markovian RSA, and how often it is right.
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "tephra/base/clock.h"
 #include "tephra/base/error.h"
@@ -55,9 +57,11 @@ void describe_inputs(Flags& flags, Options& o) {
   flags.add("--environments LIST", o.environments,
             "built-in tasks by kind and level: addition:1-3,sorting:2");
   flags.add("--samples", o.samples, "of --environments: tasks of each kind and level")
-      .range(1, 1e9);
+      .range(1, 1e9)
+      .of("--environments");
   flags.add("--split", o.split, "of --environments: held_out tasks are in no training data")
-      .choices({"held_out", "train"});
+      .choices({"held_out", "train"})
+      .of("--environments");
   flags
       .add("--match", o.match,
            "how answers are found and compared: numeric or exact, as `tephra eval` does")
@@ -69,7 +73,8 @@ void describe_inputs(Flags& flags, Options& o) {
   flags.add("--chat", o.chat,
             "put problems as a user's message through the model's chat template; reasoning does "
             "not vote");
-  flags.add("--no-think", o.no_think, "of --chat: ask the template for answers without reasoning");
+  flags.add("--no-think", o.no_think, "of --chat: ask the template for answers without reasoning")
+      .of("--chat");
 }
 
 void describe(Flags& flags, Options& o) {
@@ -93,10 +98,12 @@ void describe(Flags& flags, Options& o) {
   flags.add("--seed", o.seed, "the same seed gives the same tree").range(0, 9e18);
   flags.add("--stop STR", o.stop, "end a trace before this text. May be repeated");
   flags.add("--out DIR", o.out,
-            "write tree.json and tree.html: every trace and what came of it; each problem is kept "
+            "write tree.json and tree.html: every trace and what came of it; each round is kept "
             "as it is finished, and the same command goes on after an interruption");
-  flags.add("--overwrite", o.overwrite,
-            "of --out: replace what DIR holds of a run that has ended or had other settings");
+  flags
+      .add("--overwrite", o.overwrite,
+           "of --out: replace what DIR holds of a run that has ended or had other settings")
+      .of("--out");
   flags.add("--sequences", o.sequences, "traces side by side; changes the speed, never a result")
       .range(1, 4096);
   flags.add("--kv-memory SIZE", o.kv_memory, "memory for keys and values of all traces");
@@ -120,7 +127,6 @@ void check_options(const Options& o) {
           inputs == 0 ? "none" : "several");
   require(o.answer.empty() || o.prompt || o.prompt_file,
           "--answer is for --prompt and --prompt-file; question files have their own");
-  require(o.chat || !o.no_think, "--no-think is for --chat, which is not given");
 }
 
 // Reasoning and special tokens are no part of an answer.
@@ -226,46 +232,76 @@ Json settings_of(const Options& o, const RsaOptions& options,
 // What was asked, and what has come of it so far.
 struct Work {
   const std::vector<RsaQuestion>& questions;
+  std::vector<int64_t> rounds;                      // of each question: how many are whole
+  std::vector<RsaTree> begun;                       // those of a run before, to go on with
   std::vector<std::optional<RsaOutcome>> outcomes;  // by question
   double seconds = 0;                               // of this run and of those that it goes on with
   std::optional<Error> error;                       // what ended it early
 
-  explicit Work(const std::vector<RsaQuestion>& asked) : questions(asked), outcomes(asked.size()) {}
+  explicit Work(const std::vector<RsaQuestion>& asked)
+      : questions(asked), rounds(asked.size()), begun(asked.size()), outcomes(asked.size()) {}
 
   int64_t finished() const {
     return std::count_if(outcomes.begin(), outcomes.end(), [](const auto& o) { return !!o; });
   }
+  int64_t all_rounds() const { return std::accumulate(rounds.begin(), rounds.end(), int64_t{0}); }
+  // "3 of 12 problems and 1 round of others were finished", or of its rounds, where it is one.
+  std::string progress(const RsaOptions& options) const {
+    if (questions.size() == 1) {
+      return format("{} of {} rounds were finished", rounds[0], options.rounds + 1);
+    }
+    const int64_t others = all_rounds() - finished() * (options.rounds + 1);
+    std::string text = format("{} of {} problems", finished(), questions.size());
+    if (others == 1) text += " and 1 round of others";
+    if (others > 1) text += format(" and {} rounds of others", others);
+    return text + " were finished";
+  }
 };
 
-void take_up(Work& work, const AnswerJournal& journal, const RsaOptions& options) {
-  journal.for_each_found([&](const Json& line, const std::string& where) {
+// Where somebody removed a line that was damaged, the later rounds of its problem are made again,
+// too.
+void take_up(Work& work, AnswerJournal& journal, const RsaOptions& options) {
+  journal.take_found([&](const Json& line, const std::string& where) {
     const Fields fields(line, where);
-    const int64_t number = fields.integer("number");
+    const int64_t number = fields.integer("number"), round = fields.integer("round");
     require_data(number >= 0 && number < std::ssize(work.questions), "{}: no question {} was asked",
                  where, number);
     const auto i = static_cast<size_t>(number);
-    require_data(!work.outcomes[i], "{}: question {} is answered already", where, number);
+    require_data(round >= work.rounds[i] && round <= options.rounds,
+                 "{}: expected a round from {} to {} of question {}, got {}", where, work.rounds[i],
+                 options.rounds, number, round);
     const double seconds = fields.number("seconds");
     require_data(seconds >= 0, "{}: seconds: expected no negative number, got {}", where, seconds);
-    work.outcomes[i] = rsa_outcome(work.questions[i], read_rsa_answer(line, options, where));
+    std::vector<RsaTrace> traces = read_rsa_round(line, options, round, where);
+    if (round > work.rounds[i]) return;
+    work.begun[i].rounds.push_back(std::move(traces));
+    ++work.rounds[i];
     work.seconds = std::max(work.seconds, seconds);
   });
-  if (work.finished() == 0) return;
-  log_info("{} of {} problems were finished before and are in {}", work.finished(),
-           work.questions.size(), journal.path().string());
+  if (work.all_rounds() == 0) return;
+  for (size_t i = 0; i < work.questions.size(); ++i) {
+    if (work.rounds[i] <= options.rounds) continue;
+    work.outcomes[i] = rsa_outcome(work.questions[i], std::exchange(work.begun[i], {}));
+  }
+  log_info("{} before and are in {}", work.progress(options), journal.path().string());
 }
 
-void keep(Work& work, size_t i, const RsaTree& tree, double seconds, AnswerJournal* journal) {
-  work.outcomes[i] = rsa_outcome(work.questions[i], tree);
-  if (!journal) return;
-  Json line = Json::Object{{"number", static_cast<int64_t>(i)}, {"seconds", seconds}};
-  const Json answer = rsa_answer_json(work.questions[i], *work.outcomes[i]);
-  for (const auto& [name, value] : answer.object()) line[name] = value;
-  journal->add(line);
+// The rounds of question `i` that have become whole.
+void keep_rounds(Work& work, size_t i, std::span<const std::vector<RsaTrace>> whole,
+                 const RsaOptions& options, AnswerJournal* journal) {
+  while (work.rounds[i] < std::ssize(whole)) {
+    const int64_t round = work.rounds[i]++;
+    if (!journal) continue;
+    Json line = Json::Object{
+        {"number", static_cast<int64_t>(i)}, {"round", round}, {"seconds", work.seconds}};
+    Json made = rsa_round_json(whole[static_cast<size_t>(round)], options);
+    for (auto& [name, value] : made.object()) line[name] = std::move(value);
+    journal->add(line);
+  }
 }
 
 // The problems that are not finished yet. Ctrl-C and errors end it early; of a single problem the
-// rounds that were finished are kept then.
+// rounds that were finished are shown then.
 void solve(Work& work, Engine& engine, const Tokenizer& tokenizer, const RsaOptions& options,
            const Options& o, AnswerJournal* journal) {
   std::vector<size_t> open;
@@ -274,19 +310,25 @@ void solve(Work& work, Engine& engine, const Tokenizer& tokenizer, const RsaOpti
     if (work.outcomes[i]) continue;
     open.push_back(i);
     problems.push_back(work.questions[i].problem);
+    problems.back().begun = std::move(work.begun[i]);
   }
   Rsa rsa(engine, tokenizer, std::move(problems), options, o.sequences);
+  const auto keep = [&](size_t p) {
+    const size_t i = open[p];
+    keep_rounds(work, i, rsa.whole_rounds(p), options, journal);
+    if (rsa.finished(p) && !work.outcomes[i]) {
+      work.outcomes[i] = rsa_outcome(work.questions[i], rsa.take(p));
+    }
+  };
   const double begin = steady_seconds(), before = work.seconds;
   try {
-    RsaProgress progress(std::ssize(work.questions), work.finished(), options);
+    RsaProgress progress(std::ssize(work.questions), work.finished(), work.all_rounds(), options);
     while (!rsa.finished() && !interrupted()) {
       if (const auto ended = rsa.next(0.1)) {
         progress.ended(*ended, rsa.new_tokens());
         work.seconds = before + steady_seconds() - begin;
-        if (rsa.finished(ended->problem)) {
-          progress.answered();
-          keep(work, open[ended->problem], rsa.tree(ended->problem), work.seconds, journal);
-        }
+        keep(ended->problem);
+        if (rsa.finished(ended->problem)) progress.answered();
       }
       progress.show(rsa.new_tokens());
     }
@@ -295,22 +337,19 @@ void solve(Work& work, Engine& engine, const Tokenizer& tokenizer, const RsaOpti
     work.error = error;
   }
   work.seconds = before + steady_seconds() - begin;
+  if (!work.error) return;
+  for (size_t p = 0; p < open.size(); ++p) keep(p);  // where what was to follow failed at once
   if (work.questions.size() > 1 || open.empty() || work.outcomes[0]) return;
-  if (const RsaTree tree = rsa.whole_rounds(0); !tree.rounds.empty()) {
-    work.outcomes[0] = rsa_outcome(work.questions[0], tree);
+  if (const auto whole = rsa.whole_rounds(0); !whole.empty()) {
+    work.outcomes[0] = rsa_outcome(work.questions[0], {.rounds = {whole.begin(), whole.end()}});
   }
 }
 
-std::string what_was_finished(const Options& o, const RsaReport& report) {
-  const int64_t finished = std::ssize(report.outcomes), questions = report.asked;
-  if (finished == 0) return "nothing was finished";
-  const std::string where = o.out ? " and are in " + *o.out : "; with --out they would be kept";
-  if (questions == 1) {
-    return format("{} of {} rounds were finished{}{}", report.outcomes[0].rounds.size(),
-                  o.rounds + 1, where, o.out ? "; the same command begins anew" : "");
-  }
-  const char* hint = o.out ? "; the same command goes on with the others" : "";
-  return format("{} of {} problems were finished{}{}", finished, questions, where, hint);
+std::string what_was_finished(const Options& o, const RsaOptions& options, const Work& work) {
+  if (work.all_rounds() == 0) return "nothing was finished";
+  return work.progress(options) + (o.out
+                                       ? format(" and are in {}; the same command goes on", *o.out)
+                                       : "; with --out they would be kept");
 }
 
 // A trace that was cut has no answer, mostly.
@@ -384,9 +423,8 @@ int tell(const Options& o, const RsaOptions& options, Work& work, AnswerJournal*
   if (work.error) {
     std::string told = work.error->what();
     if (unwritten) told += format("; {}", unwritten->what());
-    // The journal has them even then, but for the rounds of a single problem.
-    if (!unwritten || report.asked > 1) told += "; " + what_was_finished(o, report);
-    throw Error(work.error->fault(), told, work.error->hint());
+    throw Error(work.error->fault(), told + "; " + what_was_finished(o, options, work),
+                work.error->hint());
   }
   print_results(o, report);
   tell_of_cut_traces(report);
@@ -394,54 +432,17 @@ int tell(const Options& o, const RsaOptions& options, Work& work, AnswerJournal*
   return 0;
 }
 
-// The tree in DIR, where it is of a single problem and has fewer rounds than were asked for: what
-// Ctrl-C or an error left.
-std::optional<Json> tree_cut_short(const Path& file) {
-  try {
-    Json tree = Json::parse(read_file(file), file.string());
-    const Fields fields(tree, file.string());
-    const Json::Array& questions = fields.array("questions");
-    if (questions.size() != 1 || fields.integer("asked") != 1) return std::nullopt;
-    const auto rounds = std::ssize(Fields(questions[0], file.string()).array("rounds"));
-    if (rounds > fields.object("options").integer("rounds")) return std::nullopt;
-    return tree;
-  } catch (const Error&) {
-    return std::nullopt;  // whatever it is, it is not ours to replace
-  }
-}
-
-void require_cut_short(const std::optional<Json>& tree, const Options& o) {
-  require(tree.has_value(), "{}: holds a tree; give --overwrite to replace it, or another --out",
-          *o.out);
-}
-
-// A tree is replaced only where it is what the same command left of a single problem.
-void check_results(const Options& o, const RsaOptions& options, const RsaQuestion& first) {
-  const Path file = Path(*o.out) / kTreeFile;
-  if (!std::filesystem::exists(file)) return;
-  const auto tree = tree_cut_short(file);
-  require_cut_short(tree, o);
-  const Fields fields(*tree, file.string());
-  const Json& question = fields.array("questions")[0];
-  const bool same =
-      fields.string("model") == model_name(o) &&
-      fields.object("options").json().dump() == rsa_options_json(options, form_json(o)).dump() &&
-      Fields(question, file.string()).string("question") == first.text;
-  require(same,
-          "{}: holds the first rounds of another problem, or with other settings; give --overwrite "
-          "to replace them, or another --out",
-          *o.out);
+// What a run that has ended left is not replaced.
+void check_results(const Options& o) {
+  require(!std::filesystem::exists(Path(*o.out) / kTreeFile),
+          "{}: holds a tree; give --overwrite to replace it, or another --out", *o.out);
 }
 
 // Hours of work must not end at a folder that cannot be written, nor replace that of others.
 void check_output(const Options& o) {
-  require(o.out || !o.overwrite, "--overwrite is for --out, which is not given");
   if (!o.out) return;
   make_writable_folder(*o.out);
-  const Path folder = *o.out;
-  if (o.overwrite || std::filesystem::exists(folder / kUnfinishedFile)) return;
-  const Path tree = folder / kTreeFile;
-  if (std::filesystem::exists(tree)) require_cut_short(tree_cut_short(tree), o);
+  if (!o.overwrite && !std::filesystem::exists(Path(*o.out) / kUnfinishedFile)) check_results(o);
 }
 
 int run(const Options& o) {
@@ -469,7 +470,7 @@ int run(const Options& o) {
   std::optional<AnswerJournal> journal;
   if (o.out) {
     journal.emplace(Path(*o.out) / kUnfinishedFile, settings_of(o, options, questions, device),
-                    o.overwrite, [&] { check_results(o, options, questions[0]); });
+                    o.overwrite, [&] { check_results(o); });
     for (const char* name : {kTreeFile, kPageFile}) remove_unnamed(Path(*o.out) / name);
     take_up(work, *journal, options);
   }

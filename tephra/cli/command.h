@@ -25,6 +25,8 @@ class Flag {
   Flag& range(double low, double high);
   // Given, it is all that the command does: nothing else is required.
   Flag& alone();
+  // Without that other flag it would change nothing: a usage error that says so.
+  Flag& of(const std::string& other);
 
  private:
   FlagSpec* spec_;

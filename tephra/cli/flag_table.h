@@ -17,6 +17,7 @@ struct FlagSpec {
   bool list = false;
   bool required = false;
   bool alone = false;  // with it nothing is required
+  std::string of;      // the flag without which it changes nothing
   // Each is called with every value given; a value that does not fit is a Fault::usage.
   std::vector<std::function<void(const std::string& value)>> checks;
   std::function<void(const std::string& value)> take;

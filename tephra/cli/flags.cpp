@@ -111,6 +111,11 @@ Flag& Flag::alone() {
   return *this;
 }
 
+Flag& Flag::of(const std::string& other) {
+  spec_->of = other;
+  return *this;
+}
+
 Flag& Flag::choices(const std::vector<std::string>& values) {
   std::string list;
   for (const std::string& value : values) list += (list.empty() ? "" : ", ") + value;

@@ -144,6 +144,19 @@ struct Common {
   }
 };
 
+void check_what_is_missing(FlagTable& table) {
+  const bool alone = std::any_of(table.flags.begin(), table.flags.end(), [](const FlagSpec& flag) {
+    return flag.alone && flag.times_given > 0;
+  });
+  for (const FlagSpec& flag : table.flags) {
+    require(alone || !flag.required || flag.times_given > 0, "{} is required", flag.name);
+    if (flag.of.empty() || flag.times_given == 0) continue;
+    const FlagSpec* other = find(table, flag.of);
+    TEPHRA_ASSERT(other != nullptr, "a command describes the flag that another is of");
+    require(other->times_given > 0, "{} is for {}, which is not given", flag.name, flag.of);
+  }
+}
+
 }  // namespace
 
 Parsed parse_command(const Command& command, const std::vector<std::string>& words) {
@@ -159,12 +172,7 @@ Parsed parse_command(const Command& command, const std::vector<std::string>& wor
     return {{}, help_text(command, table)};
   }
   for (const Given& g : given) apply(table, g);
-  const bool alone = std::any_of(table.flags.begin(), table.flags.end(), [](const FlagSpec& flag) {
-    return flag.alone && flag.times_given > 0;
-  });
-  for (const FlagSpec& flag : table.flags) {
-    require(alone || !flag.required || flag.times_given > 0, "{} is required", flag.name);
-  }
+  check_what_is_missing(table);
   return {[run, threads = common.threads, quiet = common.quiet] {
             if (threads) set_num_threads(static_cast<int>(*threads));
             if (quiet) set_log_level(LogLevel::warning);

@@ -20,15 +20,16 @@ std::string rate_of_tokens(int64_t tokens, double seconds) {
 
 }  // namespace
 
-RsaProgress::RsaProgress(int64_t questions, int64_t known, const RsaOptions& o)
+RsaProgress::RsaProgress(int64_t questions, int64_t answered, int64_t rounds, const RsaOptions& o)
     : questions_(questions),
-      known_(known),
+      known_rounds_(rounds),
       traces_(o.traces),
       rounds_(o.rounds),
       live_(stderr_is_terminal()),
       start_(steady_seconds()),
-      answered_(known),
+      answered_(answered),
       in_round_(static_cast<size_t>(o.rounds) + 1),
+      round_(questions == 1 ? rounds : 0),
       round_start_(start_) {
   next_ = start_ + (live_ ? kRsaLiveInterval : kRsaPlainInterval);
 }
@@ -68,7 +69,7 @@ ProgressState RsaProgress::state(int64_t new_tokens, double now) const {
                          rate_of_tokens(new_tokens, now - start_)),
           .unit = "traces",
           .done = done_,
-          .total = (questions_ - known_) * traces_ * (rounds_ + 1),
+          .total = (questions_ * (rounds_ + 1) - known_rounds_) * traces_,
           .seconds = now - start_};
 }
 

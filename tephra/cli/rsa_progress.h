@@ -11,8 +11,8 @@ namespace tephra {
 
 class RsaProgress {
  public:
-  // `known` of the questions were answered before.
-  RsaProgress(int64_t questions, int64_t known, const RsaOptions& options);
+  // `answered` of the questions were, and `rounds` of all of them are whole, before it began.
+  RsaProgress(int64_t questions, int64_t answered, int64_t rounds, const RsaOptions& options);
   ~RsaProgress();
   RsaProgress(const RsaProgress&) = delete;
   RsaProgress& operator=(const RsaProgress&) = delete;
@@ -26,7 +26,7 @@ class RsaProgress {
   ProgressState state(int64_t new_tokens, double now) const;
   void round_is_over(int64_t new_tokens, double now);
 
-  const int64_t questions_, known_, traces_, rounds_;
+  const int64_t questions_, known_rounds_, traces_, rounds_;
   const bool live_;
   const double start_;
   double next_ = 0;
@@ -34,7 +34,7 @@ class RsaProgress {
   int64_t answered_;
   std::vector<int64_t> in_round_;  // of them, by round
   // Of the round that is on its way, with a single question.
-  int64_t round_ = 0, tokens_before_ = 0;
+  int64_t round_, tokens_before_ = 0;
   double round_start_;
 };
 

@@ -168,6 +168,7 @@ AnswerJournal::AnswerJournal(const Path& path, const Json& settings, bool overwr
   if (left.answers.empty() && !overwrite && check_results) begin_only_if(check_results);
   file_.emplace(path, left.bytes);
   found_ = std::move(left.answers);
+  size_ = std::ssize(found_);
   if (!left.head) write_head(Json::Object{{"format", kJournalFormat}, {"settings", settings}});
 }
 
@@ -223,15 +224,16 @@ std::string AnswerJournal::where(size_t answer) const {
   return format("{}:{}", path_.string(), answer + 2);  // behind the head, from 1 on
 }
 
-void AnswerJournal::for_each_found(
-    const std::function<void(const Json&, const std::string& where)>& take) const {
+void AnswerJournal::take_found(
+    const std::function<void(const Json&, const std::string& where)>& take) {
   for (size_t i = 0; i < found_.size(); ++i) {
     try {
-      take(found_[i], where(i));
+      take(std::exchange(found_[i], {}), where(i));
     } catch (const Error& error) {
       throw Error(error.fault(), error.what(), kTakeHint);
     }
   }
+  found_.clear();
 }
 
 void AnswerJournal::write_head(const Json& head) {
@@ -242,7 +244,7 @@ void AnswerJournal::write_head(const Json& head) {
 
 void AnswerJournal::add(const Json& answer) {
   file_->append(hashed_line(answer.dump()));
-  ++added_;
+  ++size_;
   flush_now_and_then();
 }
 

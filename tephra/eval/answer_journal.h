@@ -35,12 +35,13 @@ class AnswerJournal {
   AnswerJournal& operator=(const AnswerJournal&) = delete;
 
   const std::vector<Json>& found() const { return found_; }  // answers of runs before
-  // What `take` throws is told with the line, `where`, and what to do about it.
-  void for_each_found(const std::function<void(const Json&, const std::string& where)>& take) const;
+  // Lets go of each when it is taken. What `take` throws is told with the line, `where`, and what
+  // to do about it.
+  void take_found(const std::function<void(const Json&, const std::string& where)>& take);
   // Written at once, and flushed to the disk, though not more often than every second. On a full
   // disk it waits in memory, with a warning.
   void add(const Json& answer);
-  int64_t size() const { return std::ssize(found_) + added_; }
+  int64_t size() const { return size_; }
   const Path& path() const { return path_; }
   void remove();  // the results lie elsewhere now
 
@@ -68,7 +69,7 @@ class AnswerJournal {
   FileLock lock_;
   std::optional<AppendFile> file_;
   std::vector<Json> found_;
-  int64_t added_ = 0;
+  int64_t size_ = 0;
   double next_flush_ = 0;
 };
 

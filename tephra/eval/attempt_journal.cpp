@@ -24,7 +24,7 @@ FinishReason finish_in(const Fields& fields) {
 AttemptJournal::AttemptJournal(const Path& path, const Json& settings, bool overwrite,
                                const std::function<void()>& check_results)
     : journal_(path, settings, overwrite, check_results) {
-  journal_.for_each_found([&](const Json& line, const std::string& where) {
+  journal_.take_found([&](const Json& line, const std::string& where) {
     const Fields fields(line, where);
     const Key key{fields.string("group"), fields.integer("problem"), fields.integer("sample")};
     const int64_t tokens = fields.integer("tokens");

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/eval/rsa_questions.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "tephra/base/error.h"
 #include "tephra/base/text.h"
 #include "tephra/text/aggregation.h"
@@ -104,9 +107,15 @@ RsaRound rsa_round(const RsaQuestion& q, std::span<const RsaTrace> traces) {
   return round;
 }
 
-RsaOutcome rsa_outcome(const RsaQuestion& question, const RsaTree& tree) {
-  RsaOutcome out{.tree = tree, .rounds = {}};
-  for (const auto& round : tree.rounds) out.rounds.push_back(rsa_round(question, round));
+RsaOutcome rsa_outcome(const RsaQuestion& question, RsaTree tree) {
+  RsaOutcome out{.tree = std::move(tree), .rounds = {}};
+  for (auto& round : out.tree.rounds) {
+    out.rounds.push_back(rsa_round(question, round));
+    for (RsaTrace& t : round) {
+      t.tokens = std::vector<int32_t>();  // gives the memory back, which {} and clear() do not
+      t.tail_ids = std::vector<int32_t>();
+    }
+  }
   return out;
 }
 

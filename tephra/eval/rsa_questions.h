@@ -50,7 +50,7 @@ struct RsaRound {
 };
 
 struct RsaOutcome {
-  RsaTree tree;
+  RsaTree tree;  // without the ids of tokens, of which no more is made
   std::vector<RsaRound> rounds;
   double seconds = 0;  // since the run began, when it ended
 
@@ -59,7 +59,7 @@ struct RsaOutcome {
   size_t chosen() const;
 };
 
-RsaOutcome rsa_outcome(const RsaQuestion& question, const RsaTree& tree);
+RsaOutcome rsa_outcome(const RsaQuestion& question, RsaTree tree);
 RsaRound rsa_round(const RsaQuestion& question, std::span<const RsaTrace> traces);
 
 // Means over questions, with the answer known.

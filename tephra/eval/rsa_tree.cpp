@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/eval/rsa_tree.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "tephra/base/error.h"
 #include "tephra/base/table.h"
 #include "tephra/base/text.h"
@@ -12,20 +15,27 @@ extern const std::string_view kRsaTree;  // rsa_tree.html
 namespace {
 
 constexpr size_t kShownQuestions = 100;
+constexpr std::string_view kMark = "@TREE@";
 
-Json trace_json(const RsaTrace& t, const RsaRound& round, size_t i) {
+Json trace_json(const RsaTrace& t) {
   Json parents = Json::Array{};
   for (const int64_t p : t.parents) parents.push_back(p);
   Json json = Json::Object{{"parents", std::move(parents)},
-                           {"answer", round.answers[i]},
                            {"end", to_text(t.end)},
                            {"prompt_tokens", t.usage.prompt_tokens},
                            {"cached_tokens", t.usage.cached_tokens},
                            {"new_tokens", t.usage.new_tokens},
                            {"text", t.text},
                            {"tail", t.tail}};
-  if (!round.right.empty()) json["right"] = static_cast<bool>(round.right[i]);
   if (t.rested) json["rested"] = true;
+  return json;
+}
+
+Json graded_json(const RsaTrace& t, const RsaRound& round, size_t i) {
+  Json json = Json::Object{{"answer", round.answers[i]}};
+  if (!round.right.empty()) json["right"] = static_cast<bool>(round.right[i]);
+  Json made = trace_json(t);
+  for (auto& [name, value] : made.object()) json[name] = std::move(value);
   return json;
 }
 
@@ -49,7 +59,7 @@ Json round_json(const RsaRound& round, std::span<const RsaTrace> traces, bool wh
   }
   if (!whole) return json;
   Json list = Json::Array{};
-  for (size_t i = 0; i < traces.size(); ++i) list.push_back(trace_json(traces[i], round, i));
+  for (size_t i = 0; i < traces.size(); ++i) list.push_back(graded_json(traces[i], round, i));
   json["traces"] = std::move(list);
   return json;
 }
@@ -104,6 +114,19 @@ Json unmeasured(const Json& json) {
   return all;
 }
 
+// Within a script element no text may open or close another one.
+std::string script_text(const Json& json) {
+  std::string text;
+  for (const char c : json.dump()) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
 EndReason end_in(const Fields& fields) {
   const std::string text = fields.string("end");
   for (const EndReason end : {EndReason::eos, EndReason::length, EndReason::stopped}) {
@@ -119,7 +142,7 @@ int64_t read_count(const Fields& fields, const char* name) {
   return count;
 }
 
-std::vector<int64_t> read_parents(const Fields& fields, const RsaOptions& o, size_t round) {
+std::vector<int64_t> read_parents(const Fields& fields, const RsaOptions& o, int64_t round) {
   std::vector<int64_t> parents;
   for (const Json& parent : fields.array("parents")) {
     require_data(parent.is_int() && parent.integer() >= 0 && parent.integer() < o.traces,
@@ -132,11 +155,22 @@ std::vector<int64_t> read_parents(const Fields& fields, const RsaOptions& o, siz
   return parents;
 }
 
-RsaTrace read_trace(const Fields& fields, const RsaOptions& options, size_t round) {
+std::vector<int32_t> read_ids(const Fields& fields, const char* name) {
+  std::vector<int32_t> ids;
+  for (const Json& id : fields.array(name)) {
+    require_data(id.is_int() && id.integer() >= 0 && id.integer() <= INT32_MAX,
+                 "{}: {}: expected ids of tokens", fields.where(), name);
+    ids.push_back(static_cast<int32_t>(id.integer()));
+  }
+  return ids;
+}
+
+RsaTrace read_trace(const Fields& fields, const RsaOptions& options, int64_t round) {
   RsaTrace t;
   t.parents = read_parents(fields, options, round);
   t.text = fields.string("text");
   t.tail = fields.string("tail");
+  if (options.continues()) t.tail_ids = read_ids(fields, "tail_ids");
   t.end = end_in(fields);
   t.rested = fields.boolean_or("rested", false);
   t.usage.prompt_tokens = read_count(fields, "prompt_tokens");
@@ -174,25 +208,29 @@ Json rsa_options_json(const RsaOptions& o, const Json& form) {
   return json;
 }
 
-Json rsa_answer_json(const RsaQuestion& question, const RsaOutcome& outcome) {
-  return question_json(question, outcome, true);
+Json rsa_round_json(std::span<const RsaTrace> traces, const RsaOptions& options) {
+  Json list = Json::Array{};
+  for (const RsaTrace& t : traces) {
+    Json json = trace_json(t);
+    if (options.continues()) {  // the next round goes on after these, not after their text
+      Json ids = Json::Array{};
+      for (const int32_t id : t.tail_ids) ids.push_back(id);
+      json["tail_ids"] = std::move(ids);
+    }
+    list.push_back(std::move(json));
+  }
+  return Json::Object{{"traces", std::move(list)}};
 }
 
-RsaTree read_rsa_answer(const Json& answer, const RsaOptions& options, const std::string& where) {
-  RsaTree tree;
-  const Fields question(answer, where);
-  const Json::Array& rounds = question.array("rounds");
-  require_data(std::ssize(rounds) == options.rounds + 1, "{}: expected {} rounds, got {}", where,
-               options.rounds + 1, rounds.size());
-  for (size_t r = 0; r < rounds.size(); ++r) {
-    const Fields fields(rounds[r], where);
-    const Json::Array& traces = fields.array("traces");
-    require_data(std::ssize(traces) == options.traces, "{}: expected {} traces in round {}, got {}",
-                 where, options.traces, r, traces.size());
-    std::vector<RsaTrace>& read = tree.rounds.emplace_back();
-    for (const Json& trace : traces) read.push_back(read_trace(Fields(trace, where), options, r));
-  }
-  return tree;
+std::vector<RsaTrace> read_rsa_round(const Json& json, const RsaOptions& options, int64_t round,
+                                     const std::string& where) {
+  const Fields fields(json, where);
+  const Json::Array& traces = fields.array("traces");
+  require_data(std::ssize(traces) == options.traces, "{}: expected {} traces in round {}, got {}",
+               where, options.traces, round, traces.size());
+  std::vector<RsaTrace> read;
+  for (const Json& trace : traces) read.push_back(read_trace(Fields(trace, where), options, round));
+  return read;
 }
 
 Json to_json(const RsaTokens& t) {
@@ -219,25 +257,22 @@ Json to_json(const RsaScore& s) {
 Json rsa_tree_json(const RsaReport& report) { return unmeasured(report_json(report, true)); }
 Json rsa_summary_json(const RsaReport& report) { return report_json(report, false); }
 
-std::string rsa_tree_page(const Json& tree) {
-  Json shown = tree;
-  shown["all_questions"] = static_cast<int64_t>(shown["questions"].array().size());
-  Json::Array& questions = shown["questions"].array();
-  if (questions.size() > kShownQuestions) questions.resize(kShownQuestions);
-  std::string page;
-  constexpr std::string_view kMark = "@TREE@";
-  const size_t at = kRsaTree.find(kMark);
-  page += kRsaTree.substr(0, at);
-  // Within a script element no text may open or close another one.
-  for (const char c : shown.dump()) {
-    if (c == '<') {
-      page += "\\u003c";
-    } else {
-      page += c;
-    }
+std::string rsa_tree_page(const Json& tree, size_t most_bytes) {
+  const Json::Array& questions = tree.find("questions")->array();
+  Json facts = Json::Object{{"all_questions", static_cast<int64_t>(questions.size())}};
+  for (const auto& [name, value] : tree.object()) {
+    if (name != "questions") facts[name] = value;
   }
-  page += kRsaTree.substr(at + kMark.size());
-  return page;
+  std::string shown;
+  for (size_t i = 0; i < std::min(kShownQuestions, questions.size()); ++i) {
+    const std::string next = script_text(questions[i]);
+    if (shown.size() + next.size() > most_bytes) break;
+    shown += (i > 0 ? "," : "") + next;
+  }
+  std::string text = script_text(facts);
+  text.pop_back();  // the brace, for one field more
+  text += ",\"questions\":[" + shown + "]}";
+  return std::string(kRsaTree).replace(kRsaTree.find(kMark), kMark.size(), text);
 }
 
 std::string rsa_score_table(const RsaScore& s) {

@@ -23,13 +23,15 @@ struct RsaReport {
 Json rsa_tree_json(const RsaReport& report);
 // With that, but without the traces, for a result that is read at once.
 Json rsa_summary_json(const RsaReport& report);
-// `tree` as rsa_tree_json made it; of many questions the page shows the first ones.
-std::string rsa_tree_page(const Json& tree);
+// `tree` as rsa_tree_json made it. Of many questions, and of long ones, the page shows the first
+// that fit, and says so: at most a hundred, and so many bytes.
+std::string rsa_tree_page(const Json& tree, size_t most_bytes = size_t{64} << 20);
 
-// One question of the tree with all that is known of it, and its tree again, but for the tokens.
-// Fault::data when it is no whole one of these options.
-Json rsa_answer_json(const RsaQuestion& question, const RsaOutcome& outcome);
-RsaTree read_rsa_answer(const Json& answer, const RsaOptions& options, const std::string& where);
+// A round as a run that was killed needs it to go on: {"traces"}, with all but the new tokens.
+// Fault::data when it is no whole round of these options.
+Json rsa_round_json(std::span<const RsaTrace> traces, const RsaOptions& options);
+std::vector<RsaTrace> read_rsa_round(const Json& json, const RsaOptions& options, int64_t round,
+                                     const std::string& where);
 
 Json rsa_options_json(const RsaOptions& options, const Json& form);
 Json to_json(const RsaTokens& tokens);

@@ -7,6 +7,7 @@
 #include <deque>
 #include <mutex>
 #include <numeric>
+#include <utility>
 
 #include "tephra/base/hash.h"
 #include "tephra/base/parallel.h"
@@ -181,7 +182,9 @@ Rsa::Rsa(Engine& engine, const Tokenizer& tokenizer, std::vector<RsaProblem> pro
   for (RsaProblem& p : problems) {
     const uint32_t draws = draws_of(p.prompt);
     const bool thinking = ChatSession::opens_thinking(tokenizer_.decode(p.prompt));
-    problems_.push_back({.given = std::move(p), .draws = draws, .thinking = thinking, .tree = {}});
+    RsaTree tree = std::exchange(p.begun, {});
+    problems_.push_back(
+        {.given = std::move(p), .draws = draws, .thinking = thinking, .tree = std::move(tree)});
   }
   begin_problems();
 }
@@ -207,6 +210,8 @@ int64_t prompt_tokens_without_tails(const RsaProblem& problem, const RsaOptions&
 // The longest prompt that a round may have, and a trace after it.
 void Rsa::check(const RsaProblem& problem, size_t number) const {
   require(!problem.prompt.empty(), "RSA: problem {} has no prompt", number);
+  TEPHRA_ASSERT(std::ssize(problem.begun.rounds) <= options_.rounds,
+                "a problem that is solved is not solved again");
   const int64_t tails = options_.rounds > 0 ? options_.candidates * options_.tail_tokens : 0;
   const int64_t longest = prompt_tokens_without_tails(problem, options_) + tails;
   const int64_t room = engine_.room_for(longest);
@@ -380,11 +385,14 @@ std::optional<Rsa::Ended> Rsa::next(double seconds) {
   return ended;
 }
 
-RsaTree Rsa::whole_rounds(size_t problem) const {
+std::span<const std::vector<RsaTrace>> Rsa::whole_rounds(size_t problem) const {
   const Work& work = problems_[problem];
-  RsaTree tree = work.tree;
-  if (work.open > 0) tree.rounds.pop_back();
-  return tree;
+  return std::span(work.tree.rounds).first(work.tree.rounds.size() - (work.open > 0 ? 1 : 0));
+}
+
+RsaTree Rsa::take(size_t problem) {
+  TEPHRA_ASSERT(problems_[problem].finished, "its next round needs what is taken");
+  return std::exchange(problems_[problem].tree, {});
 }
 
 void Rsa::run() {

@@ -51,12 +51,6 @@ std::string to_text(const RsaOptions& options);
 // Fault::usage naming the setting that makes no sense.
 void check_rsa(const RsaOptions& options);
 
-struct RsaProblem {
-  std::vector<int32_t> prompt;  // what the first traces continue
-  // The prompt with the tails of some traces in it. Not asked for when C = 1.
-  std::function<std::vector<int32_t>(std::span<const std::string> tails)> aggregate;
-};
-
 struct RsaTrace {
   std::vector<int64_t> parents;  // traces of the round before, in the order of the prompt
   std::vector<int32_t> tokens;   // new ones
@@ -71,6 +65,15 @@ struct RsaTrace {
 
 struct RsaTree {
   std::vector<std::vector<RsaTrace>> rounds;  // T + 1 of them when it is whole
+};
+
+struct RsaProblem {
+  std::vector<int32_t> prompt;  // what the first traces continue
+  // The prompt with the tails of some traces in it. Not asked for when C = 1.
+  std::function<std::vector<int32_t>(std::span<const std::string> tails)> aggregate;
+  // Whole rounds that an earlier run has made, to go on with. Of the last one the tails are needed,
+  // when C = 1 their ids.
+  RsaTree begun = {};
 };
 
 struct RsaTokens {
@@ -116,8 +119,9 @@ class Rsa {
 
   const RsaTree& tree(size_t problem) const { return problems_[problem].tree; }
   // Without the round that is under way: what there is to keep of a problem that is left.
-  RsaTree whole_rounds(size_t problem) const;
-  int64_t new_tokens() const;  // of all so far, unfinished traces included
+  std::span<const std::vector<RsaTrace>> whole_rounds(size_t problem) const;
+  RsaTree take(size_t problem);  // of a finished problem, which then has none
+  int64_t new_tokens() const;    // of all so far, unfinished traces included
 
  private:
   struct Channel;

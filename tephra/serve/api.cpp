@@ -227,7 +227,7 @@ std::shared_ptr<PieceSource> Api::start_rsa(const ChatRequest& r, const Json& me
   check_queue(options.traces, "rsa.n");
   const bool thinking = ChatSession::opens_thinking(chat_->render(messages, {}, form));
   return std::make_shared<RsaSource>(engine_, tokenizer_, metrics_, std::move(problem), options,
-                                     thinking);
+                                     thinking, r.stream);
 }
 
 std::shared_ptr<AnswerSource> Api::start(const CommonRequest& r, AnswerSpec spec) {

@@ -56,15 +56,22 @@ RsaOptions fit_rsa(const RsaOptions& o, const ApiLimits& limits, int64_t room, i
     throw ApiError(400, format("{}; {}", error->what(), error->hint()), "rsa",
                    "context_length_exceeded");
   }
-  const bool chosen = o.trace_tokens > 0;
   RsaOptions f = fitted(o, room, prompt);
-  if (!chosen) {
-    f.trace_tokens =
-        std::max<int64_t>(1, std::min(f.trace_tokens, limits.rsa_tokens / all_traces(f)));
-    if (o.tail_tokens == 0) f.tail_tokens = std::min(f.tail_tokens, (f.trace_tokens + 1) / 2);
+  const int64_t share = std::max<int64_t>(1, limits.rsa_tokens / all_traces(f));
+  if (o.trace_tokens == 0 && share < f.trace_tokens) {
+    f.trace_tokens = share;
+    if (o.tail_tokens == 0) f.tail_tokens = std::min(f.tail_tokens, (share + 1) / 2);
+    require_field(f.tail_tokens <= share, "rsa.tau",
+                  "expected at most the {} tokens that each of {} traces has of the {} that this "
+                  "server allows in all, got {}",
+                  share, all_traces(f), limits.rsa_tokens, f.tail_tokens);
   }
+  require_field(
+      f.tail_tokens <= f.trace_tokens, "rsa.tau",
+      "{} tails of {} tokens leave room for traces of {}, which are to be as long at least",
+      f.candidates, f.tail_tokens, f.trace_tokens);
   const int64_t tails = f.rounds > 0 ? f.candidates * f.tail_tokens : 0;
-  if (f.tail_tokens > f.trace_tokens || prompt + tails + f.trace_tokens > room) {
+  if (prompt + tails + f.trace_tokens > room) {
     throw ApiError(
         400,
         format("a prompt of {} tokens with {} tails of {} and a trace of {} do not fit "

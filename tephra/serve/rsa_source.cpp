@@ -40,10 +40,11 @@ AnswerPiece reasoning_piece(std::string text) {
 }  // namespace
 
 RsaSource::RsaSource(Engine& engine, const Tokenizer& tokenizer, ServeMetrics& metrics,
-                     RsaProblem problem, const RsaOptions& options, bool thinking)
+                     RsaProblem problem, const RsaOptions& options, bool thinking, bool streamed)
     : metrics_(metrics),
       options_(options),
       thinking_(thinking),
+      streamed_(streamed),
       arrived_(steady_seconds()),
       rsa_(engine, tokenizer, only(std::move(problem)), options) {
   question_.given = [thinking](std::string_view text) {
@@ -84,11 +85,11 @@ Json RsaSource::report(const RsaOutcome& outcome) const {
 AnswerPiece RsaSource::answer() {
   told_end_ = true;
   metrics_.whole_request(steady_seconds() - arrived_);
-  const RsaOutcome outcome = rsa_outcome(question_, rsa_.tree(0));
+  const RsaOutcome outcome = rsa_outcome(question_, rsa_.take(0));
   const RsaTrace& chosen = outcome.tree.rounds.back()[outcome.chosen()];
   AnswerPiece piece;
   piece.told = ChatParser::parse(chosen.text, {.starts_thinking = thinking_});
-  if (!piece.told.reasoning.empty()) piece.told.reasoning.insert(0, "\n");
+  if (opened_ && !piece.told.reasoning.empty()) piece.told.reasoning.insert(0, "\n");
   piece.end = EngineEnd{.reason = chosen.end, .error = {}, .usage = usage_of(outcome.tree)};
   piece.report = report(outcome);
   return piece;
@@ -104,11 +105,11 @@ AnswerPiece RsaSource::failure(const Error& error) {
 }
 
 std::optional<AnswerPiece> RsaSource::next(double seconds) {
-  if (!opened_) return opening();
+  if (streamed_ && !opened_) return opening();
   if (rsa_.finished()) return answer();
   try {
     const std::optional<Rsa::Ended> ended = rsa_.next(seconds);
-    if (!ended) return std::nullopt;
+    if (!ended || !streamed_) return std::nullopt;
     return progress(*ended);
   } catch (const Error& error) {
     return failure(error);

@@ -12,10 +12,11 @@
 
 namespace tephra {
 
-inline void make_chat_model(const Path& folder) {
+inline void make_chat_model(const Path& folder, int seed = 0) {
   const std::string config = std::string(TEPHRA_SOURCE_DIR) + "/tests/eval/config.json";
-  const Ran made = Program{.path = TEPHRA_BINARY}(
-      {"checkpoint", "random", "--quiet", "--config", config, "--out", folder.string()});
+  const Ran made =
+      Program{.path = TEPHRA_BINARY}({"checkpoint", "random", "--quiet", "--config", config,
+                                      "--seed", std::to_string(seed), "--out", folder.string()});
   ASSERT_EQ(made.code, 0) << made.err;
   const Path golden(TEPHRA_GOLDEN_DIR);
   std::filesystem::copy_file(golden / "tokenizer-byte-level/tokenizer.json",

@@ -15,6 +15,7 @@ struct Everything {
   double factor = 0.5;
   bool on = false;
   std::optional<int64_t> maybe;
+  int64_t more = 1;
   std::optional<std::string> word;
   std::vector<std::string> sets;
   std::vector<int64_t> ids;
@@ -30,6 +31,7 @@ void describe(Flags& flags, Everything& o) {
   flags.add("--factor X", o.factor, "a factor").range(-1, 1);
   flags.add("--on", o.on, "a switch");
   flags.add("--maybe", o.maybe, "an optional count");
+  flags.add("--more", o.more, "of --on: more").range(1, 9).of("--on");
   flags.add("--word", o.word, "an optional word");
   flags.add("--set KEY=VALUE", o.sets, "any number of settings");
   flags.add("--ids", o.ids, "numbers").range(0, 1000);
@@ -69,6 +71,12 @@ TEST(Flags, GiveTheirDefaultsWhenNothingIsSaid) {
   EXPECT_FALSE(o.on);
   EXPECT_FALSE(o.maybe || o.word);
   EXPECT_TRUE(o.sets.empty() && o.ids.empty() && o.files.empty());
+}
+
+TEST(Flags, AreNotTakenWhereTheyChangeNothing) {
+  EXPECT_EQ(parsed({"--more", "1", "--on"}).more, 1);
+  EXPECT_EQ(parsed({"--on", "--more", "3"}).more, 3);
+  EXPECT_EQ(complaint({"--more", "1"}), "--more is for --on, which is not given");
 }
 
 TEST(Flags, TakeValuesOfEveryType) {

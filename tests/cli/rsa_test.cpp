@@ -21,7 +21,7 @@ class RsaCommand : public ::testing::Test {
 
   std::string at(const std::string& name) const { return (scratch_ / name).string(); }
   Ran rsa(std::vector<std::string> more) const {
-    std::vector<std::string> words = {"rsa", "--model", at("model"), "--kv-memory", "32MiB"};
+    std::vector<std::string> words = {"rsa", "--model", at(model_), "--kv-memory", "32MiB"};
     words.insert(words.end(), more.begin(), more.end());
     return Program{.path = TEPHRA_BINARY}(words);
   }
@@ -34,6 +34,7 @@ class RsaCommand : public ::testing::Test {
   }
 
   Scratch scratch_;
+  std::string model_ = "model";
 };
 
 const std::vector<std::string> kFew = {"--n",    "3",  "--c",   "2", "--rounds", "1",
@@ -104,7 +105,7 @@ TEST_F(RsaCommand, KeepsWhatWasFinishedWhenItFails) {
             std::string::npos)
       << one.err;
   EXPECT_EQ(tree_of("tree").find("questions")->array()[0].find("rounds")->array().size(), 1u);
-  EXPECT_NE(one.err.find("the same command begins anew"), std::string::npos) << one.err;
+  EXPECT_NE(one.err.find("the same command goes on"), std::string::npos) << one.err;
 
   // The error's own exit code, also where the tree cannot be written.
   std::filesystem::create_directories(scratch_ / "blocked/tree.html/in the way");
@@ -120,43 +121,39 @@ TEST_F(RsaCommand, KeepsWhatWasFinishedWhenItFails) {
   const Ran many = rsa(
       with_few({"--chat", "--questions", at("q.jsonl"), "--sequences", "1", "--out", at("many")}));
   EXPECT_EQ(many.code, 2) << many.err;
-  EXPECT_NE(many.err.find("1 of 2 problems were finished and are in"), std::string::npos)
+  EXPECT_NE(many.err.find("1 of 2 problems and 1 round of others were finished and are in"),
+            std::string::npos)
       << many.err;
   EXPECT_EQ(tree_of("many").find("questions")->array().size(), 1u);
   EXPECT_EQ(tree_of("many").find("asked")->integer(), 2);
   EXPECT_TRUE(tree_of("many").find("options")->find("chat")->boolean());
 }
 
-TEST_F(RsaCommand, ReplacesOnlyWhatItLeftUnfinished) {
+TEST_F(RsaCommand, ReplacesNoTreeUnasked) {
   const auto words = [&](std::vector<std::string> more) {
     std::vector<std::string> all = with_few({"--prompt", "What is 2 + 2?", "--out", at("tree")});
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
+  std::filesystem::create_directories(scratch_ / "tree");
+  write_file(scratch_ / "tree/.tree.html.12-1.tmp", "left by a kill");
+  write_file(scratch_ / "tree/.tree.html.mine.tmp", "of others");
   EXPECT_EQ(rsa(words({})).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "tree/.tree.html.12-1.tmp"));
+  EXPECT_TRUE(std::filesystem::exists(scratch_ / "tree/.tree.html.mine.tmp"));
   const Path file = scratch_ / "tree/tree.json";
   const std::string whole = read_file(file);
+  expect_refused(words({}), 2, "holds a tree; give --overwrite");
   // A journal without answers, as a killed --overwrite leaves it, takes nothing from the tree.
   write_file(scratch_ / "tree/unfinished.jsonl", "");
   expect_refused(words({"--temperature", "0.5"}), 2, "holds a tree; give --overwrite");
   EXPECT_EQ(read_file(file), whole);
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "tree/unfinished.jsonl"));
-
-  // As if Ctrl-C had come after the first round.
-  Json cut = Json::parse(whole, "tree.json");
-  cut["questions"].array()[0]["rounds"].array().resize(1);
-  write_file(file, cut.dump(1) + "\n");
-  expect_refused(words({"--temperature", "0.5"}), 2, "holds the first rounds of another problem");
-  write_file(scratch_ / "tree/.tree.html.12-1.tmp", "left by a kill");
-  write_file(scratch_ / "tree/.tree.html.mine.tmp", "of others");
-  const Ran again = rsa(words({}));
-  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(rsa(words({"--overwrite"})).code, 0);
   EXPECT_EQ(read_file(file), whole);
-  EXPECT_FALSE(std::filesystem::exists(scratch_ / "tree/.tree.html.12-1.tmp"));
-  EXPECT_TRUE(std::filesystem::exists(scratch_ / "tree/.tree.html.mine.tmp"));
 }
 
-// Runs over many questions that are killed, cut and gone on with.
+// Runs that are killed, cut and gone on with, over many questions and over one.
 class RsaKilled : public RsaCommand {
  protected:
   void SetUp() override {
@@ -173,11 +170,21 @@ class RsaKilled : public RsaCommand {
             "--rounds",    "2",           "--beta",      "48", "--tau", "24",
             "--seed",      "5",           "--sequences", "4",  "--out", at(out)};
   }
+  // A single problem, of more rounds than are over before it is killed.
+  std::vector<std::string> alone(const std::string& out, const std::string& c = "2") const {
+    return {"--prompt", "What is 2 + 2?", "--n", "3",     "--c", c,        "--rounds",
+            "40",       "--beta",         "24",  "--tau", "12",  "--seed", "5",
+            "--out",    at(out)};
+  }
   std::string said_by(const std::string& out) const { return read_file(scratch_ / (out + ".err")); }
   // Until the journal has so many whole lines, its head included; then the signal.
   int ended_at(const std::string& out, int lines, const char* signal) const {
+    return ended_at(out, lines, signal, words(out));
+  }
+  int ended_at(const std::string& out, int lines, const char* signal,
+               const std::vector<std::string>& flags) const {
     std::string command = format("{} rsa --model {} --kv-memory 32MiB", TEPHRA_BINARY, at("model"));
-    for (const std::string& word : words(out)) command += " '" + word + "'";
+    for (const std::string& word : flags) command += " '" + word + "'";
     const std::string script = format(
         "{} 2> {}.err & p=$!; until [ $(cat {}/unfinished.jsonl 2> /dev/null | wc -l) -ge {} ]; do "
         "kill -0 $p || break; sleep 0.005; done; kill -{} $p; wait $p",
@@ -195,22 +202,76 @@ class RsaKilled : public RsaCommand {
 TEST_F(RsaKilled, GoesOnToTheSameBytes) {
   EXPECT_EQ(rsa(words("whole")).code, 0);
   EXPECT_FALSE(unfinished("whole"));
-  for (const int lines : {1, 3, 8}) EXPECT_EQ(ended_at("part", lines, "KILL"), 137);
+  for (const int lines : {1, 5, 20}) EXPECT_EQ(ended_at("part", lines, "KILL"), 137);
   // As if the last answer had been cut in the middle.
   const Path journal = scratch_ / "part/unfinished.jsonl";
   std::filesystem::resize_file(journal, std::filesystem::file_size(journal) - 7);
   const Ran last = rsa(words("part"));
   EXPECT_EQ(last.code, 0) << last.err;
   EXPECT_NE(last.err.find("of an answer that was not written to its end"), std::string::npos);
-  EXPECT_NE(last.err.find(" of 12 problems were finished before"), std::string::npos) << last.err;
+  EXPECT_NE(last.err.find(" of 12 problems"), std::string::npos) << last.err;
+  EXPECT_NE(last.err.find(" were finished before and are in "), std::string::npos) << last.err;
   EXPECT_FALSE(unfinished("part"));
   EXPECT_EQ(tree("part"), tree("whole"));
 }
 
+TEST_F(RsaKilled, GoesOnWithTheRoundsOfASingleProblem) {
+  for (const std::string c : {"2", "1"}) {
+    EXPECT_EQ(rsa(alone("whole" + c, c)).code, 0);
+    const std::string part = "part" + c;
+    for (const int lines : {3, 8}) {
+      EXPECT_EQ(ended_at(part, lines, "KILL", alone(part, c)), 137) << said_by(part);
+    }
+    EXPECT_EQ(ended_at(part, 12, "INT", alone(part, c)), 130) << said_by(part);
+    EXPECT_NE(said_by(part).find(" of 41 rounds were finished before"), std::string::npos)
+        << said_by(part);
+    EXPECT_NE(said_by(part).find("; the same command goes on"), std::string::npos);
+    const Json so_far = Json::parse(read_file(scratch_ / part / "tree.json"), "tree.json");
+    const auto rounds = so_far.find("questions")->array()[0].find("rounds")->array().size();
+    EXPECT_GE(rounds, 11u);
+    const Ran last = rsa(alone(part, c));
+    EXPECT_EQ(last.code, 0) << last.err;
+    EXPECT_NE(last.err.find(format("{} of 41 rounds were finished before", rounds)),
+              std::string::npos)
+        << last.err;
+    EXPECT_EQ(last.err.find(format("round {} of 40: 3 traces", rounds - 1)), std::string::npos);
+    EXPECT_NE(last.err.find(format("round {} of 40: 3 traces", rounds)), std::string::npos);
+    EXPECT_FALSE(unfinished(part));
+    EXPECT_EQ(tree(part), tree("whole" + c));
+  }
+}
+
+TEST_F(RsaKilled, LeavesTheRoundsOfAnotherModelAlone) {
+  EXPECT_EQ(ended_at("part", 3, "INT", alone("part")), 130) << said_by("part");
+  const std::string before = tree("part") + read_file(scratch_ / "part/unfinished.jsonl");
+  std::vector<std::string> other = alone("part");
+  other.insert(other.end(), {"--dtype", "bf16"});
+  expect_refused(other, 2, "dtype was \"f32\" and is \"bf16\"");
+  // Of the same name, under another folder.
+  std::filesystem::create_directories(scratch_ / "other");
+  make_chat_model(scratch_ / "other/model", 8);
+  model_ = "other/model";
+  expect_refused(alone("part"), 2, "model was ");
+  EXPECT_EQ(tree("part") + read_file(scratch_ / "part/unfinished.jsonl"), before);
+}
+
+TEST_F(RsaKilled, MakesTheRoundsBehindARemovedLineAgain) {
+  EXPECT_EQ(rsa(alone("whole")).code, 0);
+  EXPECT_EQ(ended_at("part", 6, "KILL", alone("part")), 137);
+  const Path file = scratch_ / "part/unfinished.jsonl";
+  std::string journal = read_file(file);
+  const size_t third = journal.find('\n', journal.find('\n') + 1) + 1;
+  journal.erase(third, journal.find('\n', third) + 1 - third);
+  write_file(file, journal);
+  EXPECT_EQ(ended_at("part", 12, "KILL", alone("part")), 137);
+  EXPECT_NE(said_by("part").find("1 of 41 rounds were finished before"), std::string::npos);
+  EXPECT_EQ(rsa(alone("part")).code, 0);
+  EXPECT_EQ(tree("part"), tree("whole"));
+}
+
 TEST_F(RsaKilled, EndsCleanlyAtCtrlC) {
-  EXPECT_EQ(ended_at("part", 4, "INT"), 130) << said_by("part");
-  EXPECT_NE(said_by("part").find("the same command goes on with the others"), std::string::npos)
-      << said_by("part");
+  EXPECT_EQ(ended_at("part", 16, "INT"), 130) << said_by("part");
+  EXPECT_NE(said_by("part").find("the same command goes on"), std::string::npos) << said_by("part");
   const Json tree_so_far = Json::parse(read_file(scratch_ / "part/tree.json"), "tree.json");
   EXPECT_GE(tree_so_far.find("questions")->array().size(), 3u);
   EXPECT_EQ(rsa(words("part")).code, 0);
@@ -222,7 +283,7 @@ TEST_F(RsaKilled, NamesALineThatIsDamaged) {
   EXPECT_EQ(ended_at("part", 4, "KILL"), 137);
   const Path file = scratch_ / "part/unfinished.jsonl";
   std::string journal = read_file(file);
-  char& byte = journal[journal.find("\"question\":\"") + 12];
+  char& byte = journal[journal.find("\"text\":\"") + 8];
   byte = byte == 'x' ? 'y' : 'x';
   write_file(file, journal);
   expect_refused(words("part"), 3, "unfinished.jsonl:2: is damaged");
@@ -304,6 +365,11 @@ TEST_F(RsaCommand, TasksWithAttemptsAreShownAndMeasured) {
   EXPECT_EQ(measured.code, 0) << measured.err;
   EXPECT_EQ(Json::parse(measured.out, "stdout").find("environments")->find("aggregate")->integer(),
             3);
+  const Ran refused =
+      tephra({"eval", "--model", at("model"), "--environments", "addition:1", "--tail", "16"});
+  EXPECT_EQ(refused.code, 2) << refused.err;
+  EXPECT_NE(refused.err.find("--tail is for --aggregate, which is not given"), std::string::npos)
+      << refused.err;
 }
 
 TEST_F(RsaCommand, SaysWhatIsWrongBeforeAnyWork) {
@@ -322,6 +388,9 @@ TEST_F(RsaCommand, SaysWhatIsWrongBeforeAnyWork) {
   expect_refused({"--questions", at("none.jsonl")}, 2, "none.jsonl");
   expect_refused({"--questions", "q", "--answer", "4"}, 2, "--answer is for --prompt");
   expect_refused({"--prompt", "x", "--no-think"}, 2, "--no-think is for --chat");
+  expect_refused({"--prompt", "x", "--overwrite"}, 2, "--overwrite is for --out");
+  expect_refused({"--prompt", "x", "--samples", "3"}, 2, "--samples is for --environments");
+  expect_refused({"--questions", "q", "--split", "train"}, 2, "--split is for --environments");
 }
 
 }  // namespace

@@ -25,6 +25,21 @@ std::vector<std::string> found_in(const Path& path) {
   return all;
 }
 
+TEST(AnswerJournals, LetGoOfWhatIsTaken) {
+  const Scratch scratch;
+  const Path path = scratch / "j";
+  { AnswerJournal(path, kSettings, false).add(Json::Object{{"number", 1}}); }
+  {
+    AnswerJournal journal(path, kSettings, false);
+    std::string taken;
+    journal.take_found([&](const Json& line, const std::string&) { taken += line.dump(); });
+    EXPECT_EQ(taken, R"({"number":1})");
+    EXPECT_TRUE(journal.found().empty());
+    EXPECT_EQ(journal.size(), 1);
+  }
+  EXPECT_EQ(found_in(path).size(), 1u);
+}
+
 TEST(AnswerJournals, KeepWholeLinesWhereverTheFileWasCut) {
   const Scratch scratch;
   const Path path = scratch / "j";

@@ -164,10 +164,13 @@ TEST(RsaTrees, AreWrittenWhole) {
                 .find("traces"),
             nullptr);
 
-  // The journal's line has all, and makes the same tree again; what differs from run to run is not
+  // The journal's lines have all, and make the same tree again; what differs from run to run is not
   // in the tree.
-  const RsaTree again = read_rsa_answer(
-      Json::parse(rsa_answer_json(questions[0], outcomes[0]).dump(), "line"), options, "line");
+  RsaTree again;
+  for (int64_t r = 0; r < 2; ++r) {
+    const Json line = rsa_round_json(small_tree().rounds[static_cast<size_t>(r)], options);
+    again.rounds.push_back(read_rsa_round(Json::parse(line.dump(), "line"), options, r, "line"));
+  }
   const std::vector<RsaOutcome> once_more = {rsa_outcome(questions[0], again)};
   RsaReport repeated = report;
   repeated.outcomes = once_more;
@@ -189,16 +192,39 @@ TEST(RsaTrees, AreWrittenWhole) {
   }
 }
 
+TEST(RsaTrees, PagesHaveOnlySoManyBytes) {
+  Json questions = Json::Array{};
+  for (int i = 0; i < 120; ++i) {
+    questions.push_back(Json::Object{{"id", format("q{}", i)}, {"text", std::string(80, '<')}});
+  }
+  const Json tree = Json::Object{{"model", "m"}, {"questions", std::move(questions)}};
+  const auto shown_in = [&](size_t most) {
+    const std::string page = rsa_tree_page(tree, most);
+    const size_t begin = page.find("{\"all_questions\"");
+    const std::string data = page.substr(begin, page.find("</script>", begin) - begin);
+    EXPECT_LE(data.size(), most + 100);
+    const Json json = Json::parse(data, "page");
+    EXPECT_EQ(json.find("all_questions")->integer(), 120);
+    EXPECT_EQ(json.find("model")->string(), "m");
+    const Json::Array& shown = json.find("questions")->array();
+    for (size_t i = 0; i < shown.size(); ++i) {
+      EXPECT_EQ(shown[i].dump(), tree.find("questions")->array()[i].dump());
+    }
+    return shown.size();
+  };
+  EXPECT_EQ(shown_in(1 << 20), 100u);
+  EXPECT_EQ(shown_in(5100), 10u);  // of 500 and some bytes each
+  EXPECT_EQ(shown_in(100), 0u);
+}
+
 TEST(RsaTrees, AreNotReadFromNonsense) {
-  const Tokenizer tokenizer = letters();
-  const RsaQuestion question = rsa_question("2 + 2?", "4", {.tokenizer = &tokenizer});
-  const std::string whole = rsa_answer_json(question, rsa_outcome(question, small_tree())).dump();
   RsaOptions options;
   options.traces = 3;
   options.candidates = 2;
   options.rounds = 1;
+  const std::string whole = rsa_round_json(small_tree().rounds[1], options).dump();
   const auto said = [&](const std::string& line) {
-    return message_of([&] { read_rsa_answer(Json::parse(line, "j:2"), options, "j:2"); });
+    return message_of([&] { read_rsa_round(Json::parse(line, "j:2"), options, 1, "j:2"); });
   };
   const auto with = [&](const std::string& before, const std::string& after) {
     std::string line = whole;
@@ -206,15 +232,37 @@ TEST(RsaTrees, AreNotReadFromNonsense) {
     return said(line.replace(line.find(before), before.size(), after));
   };
   EXPECT_EQ(said(whole), "no error");
-  EXPECT_EQ(said(R"({"rounds":[]})"), "j:2: expected 2 rounds, got 0");
-  EXPECT_EQ(said(R"({"rounds":[{"traces":[]},{"traces":[]}]})"),
-            "j:2: expected 3 traces in round 0, got 0");
+  EXPECT_EQ(said(R"({"traces":[]})"), "j:2: expected 3 traces in round 1, got 0");
   for (const char* parents : {"[2,3]", "[-1,0]", "[2,0.5]"}) {
     EXPECT_EQ(with("[2,0]", parents), "j:2: parents: expected numbers of traces");
   }
   EXPECT_EQ(with("[2,0]", "[2]"), "j:2: expected 2 parents in round 1, got 1");
   EXPECT_EQ(with("\"new_tokens\":4", "\"new_tokens\":-4"),
             "j:2: new_tokens: expected no negative number, got -4");
+
+  // Where a trace goes on after its own tail, the ids of that are there, too.
+  options.candidates = 1;
+  std::vector<RsaTrace> chains = small_tree().rounds[0];
+  chains[1].tail_ids = {7, 0, 250000};
+  const std::string ids = rsa_round_json(chains, options).dump();
+  const auto read = [&](const std::string& line) {
+    return read_rsa_round(Json::parse(line, "j:2"), options, 0, "j:2");
+  };
+  EXPECT_EQ(read(ids)[1].tail_ids, chains[1].tail_ids);
+  std::string bad = ids;
+  bad.replace(bad.find("250000"), 6, "-1");
+  EXPECT_EQ(message_of([&] { read(bad); }), "j:2: tail_ids: expected ids of tokens");
+}
+
+TEST(RsaOutcomes, KeepNoTokens) {
+  const Tokenizer tokenizer = letters();
+  RsaTree tree = small_tree();
+  tree.rounds[0][0].tokens.resize(1000);
+  tree.rounds[1][2].tail_ids.resize(1000);
+  const RsaOutcome o = rsa_outcome(rsa_question("2 + 2?", "4", {.tokenizer = &tokenizer}), tree);
+  EXPECT_EQ(o.tree.rounds[0][0].tokens.capacity(), 0u);
+  EXPECT_EQ(o.tree.rounds[1][2].tail_ids.capacity(), 0u);
+  EXPECT_EQ(o.tree.rounds[1][2].text, "none");
 }
 
 }  // namespace

@@ -135,18 +135,47 @@ TEST_F(RsaTest, IsWhatAPlainLoopOverItsTracesGives) {
 TEST_F(RsaTest, WholeRoundsAreThereBeforeTheProblemIsFinished) {
   Engine engine(*model_, engine_options());
   Rsa rsa(engine, *tokenizer_, {problem(1), problem(2)}, small());
-  EXPECT_TRUE(rsa.whole_rounds(0).rounds.empty());
+  EXPECT_TRUE(rsa.whole_rounds(0).empty());
   for (int64_t of_first_round = 0; of_first_round < 4;) {
     const auto ended = rsa.next(10);
     ASSERT_TRUE(ended);
     if (ended->problem == 0) ++of_first_round;
   }
   EXPECT_EQ(rsa.tree(0).rounds.size(), 2u) << "the second round is under way";
-  const RsaTree kept = rsa.whole_rounds(0);
+  ASSERT_EQ(rsa.whole_rounds(0).size(), 1u);
+  const RsaTree kept{.rounds = {rsa.whole_rounds(0)[0]}};
   rsa.run();
-  ASSERT_EQ(kept.rounds.size(), 1u);
   expect_same(kept, {.rounds = {rsa.tree(0).rounds[0]}});
-  expect_same(rsa.whole_rounds(1), rsa.tree(1));
+  EXPECT_EQ(rsa.whole_rounds(1).size(), 3u);
+  expect_same(rsa.take(1), tree_of(2, small()));
+  EXPECT_TRUE(rsa.whole_rounds(1).empty());
+}
+
+TEST_F(RsaTest, GoesOnWithWholeRoundsToTheSameTree) {
+  RsaOptions chains = small(1);
+  chains.stop = {"e", "a", "i", "o"};  // some rest
+  for (const RsaOptions& o : {small(), chains}) {
+    const RsaTree whole = tree_of(1, o);
+    for (const size_t rounds : {1, 2}) {
+      RsaProblem begun = problem(1);
+      for (size_t r = 0; r < rounds; ++r) {
+        begun.begun.rounds.push_back(whole.rounds[r]);
+        for (RsaTrace& t : begun.begun.rounds[r]) {  // what a later round does not need
+          t.tokens = {};
+          if (!o.continues()) t.tail_ids = {};
+        }
+      }
+      Engine engine(*model_, engine_options());
+      Rsa rsa(engine, *tokenizer_, {problem(2), begun}, o);
+      EXPECT_EQ(rsa.whole_rounds(1).size(), rounds);
+      rsa.run();
+      const RsaTree& made = rsa.tree(1);
+      expect_same(
+          {.rounds = {made.rounds.begin() + static_cast<int64_t>(rounds), made.rounds.end()}},
+          {.rounds = {whole.rounds.begin() + static_cast<int64_t>(rounds), whole.rounds.end()}});
+      EXPECT_EQ(made.rounds[2][3].tail_ids, whole.rounds[2][3].tail_ids);
+    }
+  }
 }
 
 TEST_F(RsaTest, WithoutRoundsIsParallelSampling) {
