@@ -44,63 +44,65 @@ __device__ inline void run_router(const PassPlan& p, PassRouterShared& shared) {
     const auto norm = gpu::load_packed<W>(l.router_norm + in_wave * W);
     const float balancing = in_wave < classes ? l.balancing[in_wave] : 0.0f;
     const int told = p.work.replayed[i * kDecodeRows];
-    if (lane.wave == 0) {
-      const Letters<W / 2, true> letters(p.letters->states + in_wave * W / 2, time);
-      auto v = gpu::Floats<W>::of([&](int k) {
-        const uint32_t bits = letters.bits[k / 2];
-        return __uint_as_float(k % 2 == 0 ? bits << 16 : bits & 0xffff0000u);
-      });
-      float sum = 0;
+    for (int turn = 0; turn < kPassTurns; ++turn) {
+      if (lane.wave == 0) {
+        const Letters<W / 2, true> letters(p.letters->states[turn] + in_wave * W / 2, time);
+        auto v = gpu::Floats<W>::of([&](int k) {
+          const uint32_t bits = letters.bits[k / 2];
+          return __uint_as_float(k % 2 == 0 ? bits << 16 : bits & 0xffff0000u);
+        });
+        float sum = 0;
 #pragma unroll
-      for (int k = 0; k < W; ++k) sum += v[k] * v[k];
-      const float mean = gpu::lanes_sum(sum, 32) / static_cast<float>(kDecodeRouter);
-      const float s = 1.0f / sqrtf(mean + p.sizes.eps);
+        for (int k = 0; k < W; ++k) sum += v[k] * v[k];
+        const float mean = gpu::lanes_sum(sum, 32) / static_cast<float>(kDecodeRouter);
+        const float s = 1.0f / sqrtf(mean + p.sizes.eps);
 #pragma unroll
-      for (int k = 0; k < W; ++k) v[k] *= s * float(norm[k]);
-      gpu::store(shared.a + in_wave * W, v);
-    }
-    gpu::wait_for_copies<0>();
-    __syncthreads();
-    const auto activate = [&](bf16 bias, bf16* to) {
+        for (int k = 0; k < W; ++k) v[k] *= s * float(norm[k]);
+        gpu::store(shared.a + in_wave * W, v);
+      }
+      gpu::wait_for_copies<0>();
       __syncthreads();
-      to[thread] = bf16(decode_gelu(float(bf16(shared.sums[thread] + float(bias)))));
+      const auto activate = [&](bf16 bias, bf16* to) {
+        __syncthreads();
+        to[thread] = bf16(decode_gelu(float(bf16(shared.sums[thread] + float(bias)))));
+        __syncthreads();
+      };
+      const auto in_shared = [&](const bf16* of) {
+        return [of, &lane](int step, int upper) {
+          return *reinterpret_cast<const gpu::Bits128*>(
+              of + (lane.row + upper * 8) * kRouterStride + step * gpu::kSkinnyStep + lane.column);
+        };
+      };
+#pragma unroll
+      for (int k = 0; k < kEach; ++k) {
+        const auto keep = [&](int, int r, float value) {
+          shared.sums[first + k * kRouterRows + r] = value;
+        };
+        router_multiply(
+            shared.a, 1, [&](int step, int upper) { return matrix[k][upper][step]; }, keep);
+      }
+      activate(first_bias, shared.b);
+#pragma unroll
+      for (int k = 0; k < kEach; ++k) {
+        const int begin = first + k * kRouterRows;
+        router_multiply(shared.b, 1, in_shared(shared.second + begin * kRouterStride),
+                        [&](int, int r, float value) { shared.sums[begin + r] = value; });
+      }
+      activate(second_bias, shared.a);
+      const int begin = lane.wave * kRouterRows;
+      if (begin < classes) {
+        router_multiply(shared.a, 1, in_shared(shared.last + begin * kRouterStride),
+                        [&](int, int r, float value) { shared.logits[begin + r] = bf16(value); });
+      }
       __syncthreads();
-    };
-    const auto in_shared = [&](const bf16* of) {
-      return [of, &lane](int step, int upper) {
-        return *reinterpret_cast<const gpu::Bits128*>(of + (lane.row + upper * 8) * kRouterStride +
-                                                      step * gpu::kSkinnyStep + lane.column);
-      };
-    };
-#pragma unroll
-    for (int k = 0; k < kEach; ++k) {
-      const auto keep = [&](int, int r, float value) {
-        shared.sums[first + k * kRouterRows + r] = value;
-      };
-      router_multiply(
-          shared.a, 1, [&](int step, int upper) { return matrix[k][upper][step]; }, keep);
-    }
-    activate(first_bias, shared.b);
-#pragma unroll
-    for (int k = 0; k < kEach; ++k) {
-      const int begin = first + k * kRouterRows;
-      router_multiply(shared.b, 1, in_shared(shared.second + begin * kRouterStride),
-                      [&](int, int r, float value) { shared.sums[begin + r] = value; });
-    }
-    activate(second_bias, shared.a);
-    const int begin = lane.wave * kRouterRows;
-    if (begin < classes) {
-      router_multiply(shared.a, 1, in_shared(shared.last + begin * kRouterStride),
-                      [&](int, int r, float value) { shared.logits[begin + r] = bf16(value); });
-    }
-    __syncthreads();
-    if (lane.wave == 0) {
-      router_choose(shared.logits, classes, balancing, told, &shared.weight, &shared.chosen);
-    }
-    __syncthreads();
-    if (thread < kPassBlocks) {
-      post_two(p.letters->choice[thread], static_cast<uint32_t>(shared.chosen),
-               __float_as_uint(shared.weight), time);
+      if (lane.wave == 0) {
+        router_choose(shared.logits, classes, balancing, told, &shared.weight, &shared.chosen);
+      }
+      __syncthreads();
+      if (thread < kPassBlocks) {
+        post_two(p.letters->choice[turn][thread], static_cast<uint32_t>(shared.chosen),
+                 __float_as_uint(shared.weight), time);
+      }
     }
     if (thread == 0) p.work.chosen[i * kDecodeRows] = shared.chosen;
   }
