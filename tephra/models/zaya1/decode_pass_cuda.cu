@@ -158,7 +158,7 @@ class PassBlock {
     time_ = p_.letters->time;
     __syncthreads();
     ask_layer(0);
-    norm_ = gpu::load_packed<W>(s_.at[0].layer.input_norm + thread_ * W);
+    fetch_norm(0);
   }
 
   // A layer's pointers, there after the next barrier.
@@ -180,6 +180,11 @@ class PassBlock {
       PassNarrow::Piece::ask(narrow_.room, l.router_down, other_ * gpu::kSkinnyRows,
                              &s_.arrived[kFirstMatrix]);
     }
+  }
+
+  __device__ void fetch_norm(int i) {
+    const DecodeLayer& l = s_.at[i % 2].layer;
+    norm_ = gpu::load_packed<W>((projects() ? l.input_norm : l.mlp_norm) + thread_ * W);
   }
 
   // Projections, or the narrow one.
@@ -224,7 +229,7 @@ class PassBlock {
                                : row(p_.letters->after_mlp, time_ - 1);
     fetch_layer(layer_ + 1);  // all have left the layer before
     out_.ask(l.out.data, block_ * kPanelRows, &s_.arrived[kOut]);
-    norm(m, projects() ? norm_ : vectors.mlp_norm);
+    norm(m, norm_);
     const PassToken<kWidthSteps> token(s_.normed);
     wait_for_first();
     if (!projects()) {  // as if attention had nothing to say
@@ -415,15 +420,17 @@ class PassBlock {
       __syncthreads();
       ask_up(l, guessed_);
     }
-    bf16 x = expert(token, p_.letters->activated[kGuess], more);
-    const int chosen = choice(kChoice);
-    if (chosen == p_.sizes.experts) {
-      x = bf16(0.0f);
-    } else if (chosen != guessed_) {
+    bf16 x;
+#pragma unroll 1  // as long code is slow to come by
+    for (int turn = kGuess; turn < kPassTurns; ++turn) {
+      x = expert(token, p_.letters->activated[turn], more);
+      if (turn == kChoice) break;
+      const int chosen = choice(kChoice);
+      if (chosen == p_.sizes.experts) x = bf16(0.0f);
+      if (chosen == p_.sizes.experts || chosen == guessed_) break;
       if (more) wait_for_first();  // whose room is needed once more
       ask_gate_and_down(l, chosen);
       ask_up(l, chosen);
-      x = expert(token, p_.letters->activated[kChoice], more);
     }
     if (thread_ < kPanelRows) {
       stream_ = vectors.after_mlp(bf16(float(x) * weight_), stream_);
@@ -477,7 +484,7 @@ class PassBlock {
   // The next layer's matrices begin to come where the expert's first ones have been read.
   __device__ void go_on() {
     ask_layer(layer_ + 1);
-    norm_ = gpu::load_packed<W>(s_.at[(layer_ + 1) % 2].layer.input_norm + thread_ * W);
+    fetch_norm(layer_ + 1);
   }
 
   __device__ bf16 second_product(const Letter* from) {

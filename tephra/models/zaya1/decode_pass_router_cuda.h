@@ -11,7 +11,6 @@ namespace tephra::zaya1 {
 struct PassRouterShared {
   alignas(16) bf16 second[kDecodeRouter * kRouterStride], last[kRouterClasses * kRouterStride];
   alignas(16) bf16 a[gpu::kSkinnyRows * kRouterStride], b[gpu::kSkinnyRows * kRouterStride];
-  float sums[kDecodeRouter];
   bf16 logits[kRouterClasses];
   float weight;
   int32_t chosen;
@@ -44,6 +43,7 @@ __device__ inline void run_router(const PassPlan& p, PassRouterShared& shared) {
     const auto norm = gpu::load_packed<W>(l.router_norm + in_wave * W);
     const float balancing = in_wave < classes ? l.balancing[in_wave] : 0.0f;
     const int told = p.work.replayed[i * kDecodeRows];
+#pragma unroll 1  // code that is not there twice stays in the caches
     for (int turn = 0; turn < kPassTurns; ++turn) {
       if (lane.wave == 0) {
         const Letters<W / 2, true> letters(p.letters->states[turn] + in_wave * W / 2, time);
@@ -62,9 +62,15 @@ __device__ inline void run_router(const PassPlan& p, PassRouterShared& shared) {
       }
       gpu::wait_for_copies<0>();
       __syncthreads();
-      const auto activate = [&](bf16 bias, bf16* to) {
-        __syncthreads();
-        to[thread] = bf16(decode_gelu(float(bf16(shared.sums[thread] + float(bias)))));
+      // A lane of each four has sums of rows, `own`; then each has one.
+      const auto activate = [&](const float(&own)[kEach][2], bf16 bias, bf16* to) {
+        float sum = 0;
+#pragma unroll
+        for (int k = 0; k < kEach * 2; ++k) {
+          const float other = gpu::shuffle_from(own[k / 2][k % 2], in_wave % 8 * 4);
+          if (in_wave / 8 == k) sum = other;
+        }
+        to[thread] = bf16(decode_gelu(float(bf16(sum + float(bias)))));
         __syncthreads();
       };
       const auto in_shared = [&](const bf16* of) {
@@ -73,38 +79,39 @@ __device__ inline void run_router(const PassPlan& p, PassRouterShared& shared) {
               of + (lane.row + upper * 8) * kRouterStride + step * gpu::kSkinnyStep + lane.column);
         };
       };
+      float own[kEach][2] = {};
+      const auto keep = [&](int k) {
+        return [&own, k](int, int r, float value) { (r < 8 ? own[k][0] : own[k][1]) = value; };
+      };
 #pragma unroll
       for (int k = 0; k < kEach; ++k) {
-        const auto keep = [&](int, int r, float value) {
-          shared.sums[first + k * kRouterRows + r] = value;
-        };
         router_multiply(
-            shared.a, 1, [&](int step, int upper) { return matrix[k][upper][step]; }, keep);
+            shared.a, 1, [&](int step, int upper) { return matrix[k][upper][step]; }, keep(k));
       }
-      activate(first_bias, shared.b);
+      activate(own, first_bias, shared.b);
 #pragma unroll
       for (int k = 0; k < kEach; ++k) {
         const int begin = first + k * kRouterRows;
-        router_multiply(shared.b, 1, in_shared(shared.second + begin * kRouterStride),
-                        [&](int, int r, float value) { shared.sums[begin + r] = value; });
+        router_multiply(shared.b, 1, in_shared(shared.second + begin * kRouterStride), keep(k));
       }
-      activate(second_bias, shared.a);
-      const int begin = lane.wave * kRouterRows;
-      if (begin < classes) {
+      activate(own, second_bias, shared.a);
+      if (lane.wave > 0) continue;
+#pragma unroll
+      for (int begin = 0; begin < kRouterClasses; begin += kRouterRows) {
         router_multiply(shared.a, 1, in_shared(shared.last + begin * kRouterStride),
                         [&](int, int r, float value) { shared.logits[begin + r] = bf16(value); });
       }
-      __syncthreads();
-      if (lane.wave == 0) {
-        router_choose(shared.logits, classes, balancing, told, &shared.weight, &shared.chosen);
-      }
-      __syncthreads();
-      if (thread < kPassBlocks) {
-        post_two(p.letters->choice[turn][thread], static_cast<uint32_t>(shared.chosen),
+      __syncwarp();
+      router_choose(shared.logits, classes, balancing, turn == kGuess ? -1 : told, &shared.weight,
+                    &shared.chosen);
+      __syncwarp();
+      for (int b = in_wave; b < kPassBlocks; b += 32) {
+        post_two(p.letters->choice[turn][b], static_cast<uint32_t>(shared.chosen),
                  __float_as_uint(shared.weight), time);
       }
     }
     if (thread == 0) p.work.chosen[i * kDecodeRows] = shared.chosen;
+    __syncthreads();  // the last matrix has been read
   }
   if (thread == 0) p.letters->time = time;  // all blocks have read it: they have answered
 }
