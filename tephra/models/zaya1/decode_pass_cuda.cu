@@ -3,7 +3,9 @@
 // chain of small products, and what it costs is the way from one to the next. Here
 //
 // - a block has the same rows of every layer's matrices, and they are in its shared memory before
-//   what they are multiplied with is known; only the experts wait for the choice;
+//   what they are multiplied with is known;
+// - the expert is guessed before attention has said its part, by the router itself, and has come
+//   and been multiplied when the router chooses; only a wrong guess has to wait for its bytes;
 // - what a block finds it posts as letters (decode_letters_cuda.h), which others wait for word by
 //   word.
 //
@@ -133,8 +135,7 @@ class PassBlock {
   // Waits for one of many letters before all threads ask for theirs: at first for another one in
   // each block, since a line of memory that all ask for again and again is slow to change.
   __device__ void await(const Letter* from, int count, uint32_t time) const {
-    if (thread_ == 0) Letters<2>(from + block_ * (count / kPassBlocks), time);
-    __syncwarp();
+    if (thread_ < 32) Letters<2, true>(from + block_ * (count / kPassBlocks), time);
     __syncthreads();
   }
 
@@ -251,8 +252,10 @@ class PassBlock {
     DecodePartsWalk<kPassGroup> walk(a, keys, rows, kv_head, part, kDecodeParts, s_.attention);
     convolve(vectors);
     if (part < keys.parts) attend(a, slot, keys, rows, kv_head, part, walk);
-    guess(a.layer);
+    hopper::publish_stores();  // where keys were, the copy engine writes
+    __syncthreads();
     if (!projects() && thread_ < 32) combine(keys);
+    guess(a.layer);
   }
 
   // The first half wave makes the taps of a head, the second those of the other one.
@@ -378,8 +381,6 @@ class PassBlock {
   // Gate and down of the expert that will be chosen if attention changes little. One is guessed
   // where none may be chosen, too.
   __device__ void guess(const DecodeLayer& l) {
-    hopper::publish_stores();  // where keys were, the copy engine writes
-    __syncthreads();
     const int likely = choice(kGuess);
     guessed_ = likely < p_.sizes.experts ? likely : 0;
     ask_gate_and_down(l, guessed_);
@@ -421,7 +422,7 @@ class PassBlock {
       ask_up(l, guessed_);
     }
     bf16 x;
-#pragma unroll 1  // as long code is slow to come by
+#pragma unroll 1  // longer code is slower: what all layers run must stay in the caches
     for (int turn = kGuess; turn < kPassTurns; ++turn) {
       x = expert(token, p_.letters->activated[turn], more);
       if (turn == kChoice) break;
@@ -454,15 +455,9 @@ class PassBlock {
 
   // What the router says; also its weight.
   __device__ int choice(PassTurn turn) {
-    int chosen = 0;
-    if (thread_ % 32 == 0) {
-      const Letters<2> letters(p_.letters->choice[turn][block_], time_);
-      chosen = static_cast<int>(letters.bits[0]);
-      weight_ = letters.value(1);
-    }
-    __syncwarp();
-    weight_ = gpu::shuffle_from(weight_, 0);
-    return gpu::shuffle_from(chosen, 0);
+    const Letters<2, true> letters(p_.letters->choice[turn][block_], time_);
+    weight_ = letters.value(1);
+    return static_cast<int>(letters.bits[0]);
   }
 
   // What an expert says of this thread's column, when its matrices have come.

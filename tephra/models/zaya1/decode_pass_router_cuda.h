@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The block of decode_pass_cuda.cu that has the router's network: it waits for a layer's states and
-// tells every other block which expert was chosen, with what weight.
+// tells every other block which expert was chosen, with what weight. It does so twice: first for
+// states that do not know what attention will say, as a guess, which nobody is told (so that
+// replayed experts put wrong guesses to the test).
 #pragma once
 
+#include "tephra/device/gpu/hopper.h"
 #include "tephra/models/zaya1/decode_pass_plan_cuda.h"
 #include "tephra/models/zaya1/decode_router_gpu.h"
 
@@ -43,7 +46,12 @@ __device__ inline void run_router(const PassPlan& p, PassRouterShared& shared) {
     const auto norm = gpu::load_packed<W>(l.router_norm + in_wave * W);
     const float balancing = in_wave < classes ? l.balancing[in_wave] : 0.0f;
     const int told = p.work.replayed[i * kDecodeRows];
-#pragma unroll 1  // code that is not there twice stays in the caches
+    if (thread == 0 && i + 1 < p.count) {
+      for (const bf16* matrix : {p.layers[i + 1].fc1, p.layers[i + 1].fc2}) {
+        gpu::hopper::prefetch_bytes(matrix, kDecodeRouter * kDecodeRouter * sizeof(bf16));
+      }
+    }
+#pragma unroll 1
     for (int turn = 0; turn < kPassTurns; ++turn) {
       if (lane.wave == 0) {
         const Letters<W / 2, true> letters(p.letters->states[turn] + in_wave * W / 2, time);
