@@ -123,6 +123,11 @@ __device__ inline void copy_bytes(void* to, const void* from, uint64_t* barrier,
       : "memory");
 }
 
+// The same to the L2 cache alone.
+__device__ inline void prefetch_bytes(const void* from, uint32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
+}
+
 // From shared memory back: overwriting, or adding f32 (the sum is made in the L2 cache). Complete
 // for the writer of the shared memory after wait_stores, for others at the end of the launch.
 __device__ inline void store_tile(const CUtensorMap* map, const void* from, int x, int y, int z) {

@@ -3,7 +3,9 @@
 // chain of small products, and what it costs is the way from one to the next. Here
 //
 // - a block has the same rows of every layer's matrices, and they are in its shared memory before
-//   what they are multiplied with is known; only the experts wait for the choice;
+//   what they are multiplied with is known;
+// - the expert is guessed before attention has said its part, by the router itself, and has come
+//   and been multiplied when the router chooses; only a wrong guess has to wait for its bytes;
 // - what a block finds it posts as letters (decode_letters_cuda.h), which others wait for word by
 //   word.
 //
@@ -63,11 +65,11 @@ class PassBlock {
         other_(block_ - kProjectBlocks),
         thread_(static_cast<int>(threadIdx.x)),
         first_{shared.room},
-        out_{shared.room + Shared::kFirst},
+        out_{shared.room + Wide::kBytes},
         gate_{shared.room},
         up_{shared.room + Wide::kBytes},
         down_{shared.down},
-        narrow_{shared.room} {}
+        narrow_{shared.room + Wide::kBytes + Out::kBytes} {}
 
   __device__ void run() {
     begin();
@@ -79,10 +81,10 @@ class PassBlock {
       layer_ = i;
       ++time_;
       PassVectors vectors = ahead(a.layer, slot);
-      project(a.layer);
+      project(a.layer, vectors);
       mix(a, vectors, slot, position);
-      give_back(vectors);
-      experts(a, vectors, i + 1 < p_.count);
+      give_back(a.layer, vectors);
+      experts(a.layer, vectors, i + 1 < p_.count);
     }
     if (thread_ < kPanelRows) p_.work.stream[column()] = stream_;
   }
@@ -133,8 +135,7 @@ class PassBlock {
   // Waits for one of many letters before all threads ask for theirs: at first for another one in
   // each block, since a line of memory that all ask for again and again is slow to change.
   __device__ void await(const Letter* from, int count, uint32_t time) const {
-    if (thread_ == 0) Letters<2>(from + block_ * (count / kPassBlocks), time);
-    __syncwarp();
+    if (thread_ < 32) Letters<2, true>(from + block_ * (count / kPassBlocks), time);
     __syncthreads();
   }
 
@@ -158,7 +159,7 @@ class PassBlock {
     time_ = p_.letters->time;
     __syncthreads();
     ask_layer(0);
-    norm_ = gpu::load_packed<W>(s_.at[0].layer.input_norm + thread_ * W);
+    fetch_norm(0);
   }
 
   // A layer's pointers, there after the next barrier.
@@ -180,6 +181,16 @@ class PassBlock {
       PassNarrow::Piece::ask(narrow_.room, l.router_down, other_ * gpu::kSkinnyRows,
                              &s_.arrived[kFirstMatrix]);
     }
+  }
+
+  __device__ void fetch_norm(int i) {
+    const DecodeLayer& l = s_.at[i % 2].layer;
+    norm_ = gpu::load_packed<W>((projects() ? l.input_norm : l.mlp_norm) + thread_ * W);
+  }
+
+  // Projections, or the narrow one.
+  __device__ void wait_for_first() {
+    hopper::wait_barrier(&s_.arrived[kFirstMatrix], firsts_++ % 2);
   }
 
   // normed = the norm of the row of which every thread has eight columns, as DecodeNormer's.
@@ -214,15 +225,18 @@ class PassBlock {
     return gpu::load<W>(s_.row + thread_ * W);
   }
 
-  __device__ void project(const DecodeLayer& l) {
+  __device__ void project(const DecodeLayer& l, const PassVectors& vectors) {
     const auto m = layer_ == 0 ? gpu::load<W>(p_.work.stream + thread_ * W)
                                : row(p_.letters->after_mlp, time_ - 1);
     fetch_layer(layer_ + 1);  // all have left the layer before
     out_.ask(l.out.data, block_ * kPanelRows, &s_.arrived[kOut]);
     norm(m, norm_);
-    if (!projects()) return;
     const PassToken<kWidthSteps> token(s_.normed);
-    hopper::wait_barrier(&s_.arrived[kFirstMatrix], layer_ % 2);
+    wait_for_first();
+    if (!projects()) {  // as if attention had nothing to say
+      narrow(l, vectors, token, p_.letters->states[kGuess]);
+      return;
+    }
     multiply_token<kPanelTiles>(first_, token, s_.sums);
     __syncthreads();
     if (thread_ < 32) {
@@ -238,7 +252,10 @@ class PassBlock {
     DecodePartsWalk<kPassGroup> walk(a, keys, rows, kv_head, part, kDecodeParts, s_.attention);
     convolve(vectors);
     if (part < keys.parts) attend(a, slot, keys, rows, kv_head, part, walk);
+    hopper::publish_stores();  // where keys were, the copy engine writes
+    __syncthreads();
     if (!projects() && thread_ < 32) combine(keys);
+    guess(a.layer);
   }
 
   // The first half wave makes the taps of a head, the second those of the other one.
@@ -361,8 +378,24 @@ class PassBlock {
     post_pairs(p_.letters->attended + other_ * 16, float(combined.result()), 32, time_);
   }
 
+  // Gate and down of the expert that will be chosen if attention changes little. One is guessed
+  // where none may be chosen, too.
+  __device__ void guess(const DecodeLayer& l) {
+    const int likely = choice(kGuess);
+    guessed_ = likely < p_.sizes.experts ? likely : 0;
+    ask_gate_and_down(l, guessed_);
+  }
+  __device__ void ask_gate_and_down(const DecodeLayer& l, int64_t expert) {
+    const int64_t row = block_ * kPanelRows;
+    gate_.ask(l.gate_up.data, expert * 2 * kPassWidth + row, &s_.arrived[kGate]);
+    down_.ask(l.down.data, expert * kPassWidth + row, &s_.arrived[kDown]);
+  }
+  __device__ void ask_up(const DecodeLayer& l, int64_t expert) {
+    up_.ask(l.gate_up.data, (expert * 2 + 1) * kPassWidth + block_ * kPanelRows, &s_.arrived[kUp]);
+  }
+
   // stream = what attention says, merged into it.
-  __device__ void give_back(const PassVectors& vectors) {
+  __device__ void give_back(const DecodeLayer& l, const PassVectors& vectors) {
     await(p_.letters->attended, kPassQueries / 2, time_);
     const Letters<2, true> letters(p_.letters->attended + 2 * thread_, time_);
     reinterpret_cast<uint2*>(s_.attended)[thread_] = {letters.bits[0], letters.bits[1]};
@@ -371,86 +404,87 @@ class PassBlock {
     hopper::wait_barrier(&s_.arrived[kOut], layer_ % 2);
     multiply_token<kPanelTiles>(out_, token, s_.sums);
     __syncthreads();
+    if (projects()) ask_up(l, guessed_);
     if (thread_ < kPanelRows) {
       stream_ = vectors.after_attention(bf16(total(s_.sums, thread_)), stream_);
       post(p_.letters->after_attention + column(), stream_, time_);
     }
   }
 
-  __device__ void experts(const DecodeAttention& a, const PassVectors& vectors, bool more) {
+  // The expert that was guessed says its part while the router chooses.
+  __device__ void experts(const DecodeLayer& l, const PassVectors& vectors, bool more) {
     const auto m = row(p_.letters->after_attention, time_);
     norm(m, vectors.mlp_norm);
     const PassToken<kWidthSteps> token(s_.normed);
-    if (!projects()) narrow(a.layer.router_scale != nullptr, vectors, token);
-    hopper::publish_stores();  // rooms are the copy engine's again
-    __syncthreads();
-    const int chosen = choice();
-    bf16 x = bf16(0.0f);
-    if (chosen < p_.sizes.experts) {
-      const int64_t expert = chosen, row = block_ * kPanelRows;
-      gate_.ask(a.layer.gate_up.data, expert * 2 * kPassWidth + row, &s_.arrived[kGate]);
-      up_.ask(a.layer.gate_up.data, (expert * 2 + 1) * kPassWidth + row, &s_.arrived[kUp]);
-      hopper::wait_barrier(&s_.arrived[kGate], experts_ % 2);
-      down_.ask(a.layer.down.data, expert * kPassWidth + row, &s_.arrived[kDown]);
-      multiply_token<kPanelTiles>(gate_, token, s_.sums);
-      hopper::wait_barrier(&s_.arrived[kUp], experts_ % 2);
-      multiply_token<kPanelTiles>(up_, token, s_.sums, kPanelRows);
+    if (!projects()) {
+      state_ = narrow(l, vectors, token, p_.letters->states[kChoice]);
       __syncthreads();
-      if (thread_ < 32) {
-        const int c = thread_ % kPanelRows;
-        const bf16 activated = decode_activated(total(s_.sums, c), total(s_.sums, kPanelRows + c));
-        post_pairs(p_.letters->activated + block_ * kPanelRows / 2, float(activated), kPanelRows,
-                   time_);
-      }
-      if (more) go_on();
-      x = second_product();
-      ++experts_;
-    } else if (more) {
-      go_on();
+      ask_up(l, guessed_);
+    }
+    bf16 x;
+#pragma unroll 1  // longer code is slower: what all layers run must stay in the caches
+    for (int turn = kGuess; turn < kPassTurns; ++turn) {
+      x = expert(token, p_.letters->activated[turn], more);
+      if (turn == kChoice) break;
+      const int chosen = choice(kChoice);
+      if (chosen == p_.sizes.experts) x = bf16(0.0f);
+      if (chosen == p_.sizes.experts || chosen == guessed_) break;
+      if (more) wait_for_first();  // whose room is needed once more
+      ask_gate_and_down(l, chosen);
+      ask_up(l, chosen);
     }
     if (thread_ < kPanelRows) {
-      stream_ = vectors.after_mlp(x, stream_);
+      stream_ = vectors.after_mlp(bf16(float(x) * weight_), stream_);
       post(p_.letters->after_mlp + column(), stream_, time_);
     }
   }
 
-  // The router's states; `averages`: with a part of the layer before's.
-  __device__ void narrow(bool averages, const PassVectors& vectors,
-                         const PassToken<kWidthSteps>& token) {
-    hopper::wait_barrier(&s_.arrived[kFirstMatrix], layer_ % 2);
+  // The router's states, with a part of the layer before's in most layers.
+  __device__ float narrow(const DecodeLayer& l, const PassVectors& vectors,
+                          const PassToken<kWidthSteps>& token, Letter* to) {
     multiply_token<1>(narrow_, token, s_.sums);
     __syncthreads();
-    if (thread_ >= 32) return;
+    if (thread_ >= 32) return 0;
     const float sum = total(s_.sums, thread_ % gpu::kSkinnyRows);
     const float now = float(bf16(sum + float(vectors.narrow_bias)));
-    state_ = averages ? float(bf16(fmaf(state_, float(vectors.narrow_scale), now))) : now;
-    post_pairs(p_.letters->states + other_ * gpu::kSkinnyRows / 2, state_, gpu::kSkinnyRows, time_);
+    const float state =
+        l.router_scale ? float(bf16(fmaf(state_, float(vectors.narrow_scale), now))) : now;
+    post_pairs(to + other_ * gpu::kSkinnyRows / 2, state, gpu::kSkinnyRows, time_);
+    return state;
   }
 
   // What the router says; also its weight.
-  __device__ int choice() {
-    int chosen = 0;
-    if (thread_ % 32 == 0) {
-      const Letters<2> letters(p_.letters->choice[block_], time_);
-      chosen = static_cast<int>(letters.bits[0]);
-      weight_ = letters.value(1);
+  __device__ int choice(PassTurn turn) {
+    const Letters<2, true> letters(p_.letters->choice[turn][block_], time_);
+    weight_ = letters.value(1);
+    return static_cast<int>(letters.bits[0]);
+  }
+
+  // What an expert says of this thread's column, when its matrices have come.
+  __device__ bf16 expert(const PassToken<kWidthSteps>& token, Letter* activated, bool more) {
+    hopper::wait_barrier(&s_.arrived[kGate], experts_ % 2);
+    multiply_token<kPanelTiles>(gate_, token, s_.sums);
+    hopper::wait_barrier(&s_.arrived[kUp], experts_ % 2);
+    multiply_token<kPanelTiles>(up_, token, s_.sums, kPanelRows);
+    __syncthreads();
+    if (thread_ < 32) {
+      const int c = thread_ % kPanelRows;
+      const bf16 value = decode_activated(total(s_.sums, c), total(s_.sums, kPanelRows + c));
+      post_pairs(activated + block_ * kPanelRows / 2, float(value), kPanelRows, time_);
     }
-    __syncwarp();
-    weight_ = gpu::shuffle_from(weight_, 0);
-    return gpu::shuffle_from(chosen, 0);
+    if (more) go_on();
+    return second_product(activated);
   }
 
   // The next layer's matrices begin to come where the expert's first ones have been read.
   __device__ void go_on() {
     ask_layer(layer_ + 1);
-    norm_ = gpu::load_packed<W>(s_.at[(layer_ + 1) % 2].layer.input_norm + thread_ * W);
+    fetch_norm(layer_ + 1);
   }
 
-  // The expert's, of this thread's column.
-  __device__ bf16 second_product() {
-    await(p_.letters->activated, kPassWidth / 2, time_);
-    const Letters<W / 2, true> letters(p_.letters->activated + 2 * thread_, time_,
-                                       2 * gpu::kThreads);
+  __device__ bf16 second_product(const Letter* from) {
+    await(from, kPassWidth / 2, time_);
+    const Letters<W / 2, true> letters(from + 2 * thread_, time_, 2 * gpu::kThreads);
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
       reinterpret_cast<uint2*>(s_.activated)[thread_ + k * gpu::kThreads] = {
@@ -458,10 +492,10 @@ class PassBlock {
     }
     __syncthreads();
     const PassToken<kWidthSteps> token(s_.activated);
-    hopper::wait_barrier(&s_.arrived[kDown], experts_ % 2);
+    hopper::wait_barrier(&s_.arrived[kDown], experts_++ % 2);
     multiply_token<kPanelTiles>(down_, token, s_.sums);
     __syncthreads();
-    return bf16(float(bf16(total(s_.sums, thread_ % kPanelRows))) * weight_);
+    return bf16(total(s_.sums, thread_ % kPanelRows));
   }
 
   const PassPlan& p_;
@@ -471,10 +505,10 @@ class PassBlock {
   Out out_;
   Wide gate_, up_, down_;
   PassNarrow narrow_;
-  int layer_ = 0;
-  uint32_t time_ = 0, experts_ = 0;
-  float stream_ = 0, state_ = 0, weight_ = 0;  // of this thread's column, or row
-  gpu::Packed<W, bf16> norm_;                  // of the layer that begins
+  int layer_ = 0, guessed_ = 0;
+  uint32_t time_ = 0, firsts_ = 0, experts_ = 0;  // of matrices that came
+  float stream_ = 0, state_ = 0, weight_ = 0;     // of this thread's column, or row
+  gpu::Packed<W, bf16> norm_;                     // of the layer that begins
 };
 
 template <class Stored>

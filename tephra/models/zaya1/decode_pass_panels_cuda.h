@@ -40,12 +40,11 @@ template <class Stored>
 struct PassShared {
   using Wide = PassPanel<Stored, kWidthSteps>;
   using Out = PassPanel<Stored, kQuerySteps>;
-  static constexpr int kFirst =
-      Wide::kBytes > PassNarrow::Piece::kBytes ? Wide::kBytes : PassNarrow::Piece::kBytes;
+  static constexpr int kOutAndNarrow = Out::kBytes + PassNarrow::Piece::kBytes;
   static constexpr int kRoom =
-      kFirst + Out::kBytes > 2 * Wide::kBytes ? kFirst + Out::kBytes : 2 * Wide::kBytes;
+      Wide::kBytes + (kOutAndNarrow > Wide::kBytes ? kOutAndNarrow : Wide::kBytes);
 
-  // Projections or narrow projection, and way back; then gate and up of the expert.
+  // Projections, then gate of the expert; way back and narrow projection, then up.
   alignas(128) std::byte room[kRoom];
   // Keys and values; then down of the expert.
   union {

@@ -31,15 +31,19 @@ static_assert(kPassKvHeads * kDecodeParts == kPassBlocks, "a block has a part of
 
 inline constexpr int kPartLetters = kPassGroup * (kHeadDim + 2);
 
+// An expert is guessed before attention has said its part, and then chosen.
+enum PassTurn { kGuess, kChoice, kPassTurns };
+
 struct PassLetters {
   alignas(128) Letter after_attention[kPassWidth], after_mlp[kPassWidth];  // the stream, f32
   Letter latents[(kPassChannels + kPassValues) / 2];                       // two of bf16, as below
   Letter convolved[kPassChannels / 2];
   Letter parts[kPassKvHeads][kDecodeParts][kPartLetters];  // f32; then largest and total of heads
   Letter attended[kPassQueries / 2];
-  Letter states[kDecodeRouter / 2];
-  Letter choice[kPassBlocks][4];  // expert and weight, for each block its own
-  Letter activated[kPassWidth / 2];
+  // From here on for each turn.
+  Letter states[kPassTurns][kDecodeRouter / 2];
+  Letter choice[kPassTurns][kPassBlocks][4];  // expert and weight, for each block its own
+  Letter activated[kPassTurns][kPassWidth / 2];
   uint32_t time;  // of the last letters
 };
 

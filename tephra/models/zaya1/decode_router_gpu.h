@@ -66,16 +66,11 @@ __device__ inline void router_choose(const bf16* logits, int classes, float bala
 #pragma unroll
   for (int c = 0; c < kRouterClasses; ++c) total += gpu::shuffle_from(part, c);  // 0 beyond them
   const float probability = part / total;
-  float best_score = own ? probability + balancing : -INFINITY;
-  int best = lane;
-  for (int mask = 16; mask > 0; mask /= 2) {
-    const float score = gpu::shuffle_xor(best_score, mask);
-    const int other = gpu::shuffle_xor(best, mask);
-    if (score > best_score || (score == best_score && other < best)) {
-      best = other;
-      best_score = score;
-    }
-  }
+  const float score = own ? probability + balancing : -INFINITY;
+  float top = score;
+  for (int mask = 16; mask > 0; mask /= 2) top = fmaxf(top, gpu::shuffle_xor(top, mask));
+  const uint32_t tops = gpu::ballot(own && score == top);
+  int best = tops != 0 ? __ffs(static_cast<int>(tops)) - 1 : 0;  // 0: no score is a number
   if (told >= 0) best = told;
   if (lane == best) *weight = probability;
   if (lane == 0) *chosen = best;
