@@ -85,7 +85,9 @@ endfunction()
 
 # tephra_test(ROOM LINKS rooms... [SHARDS n]): one test binary per folder of tests/. ctest runs it whole
 # (or in n parts), because a process for each of thousands of tests would cost more than the tests.
-# Suites whose name ends in Slow are an entry of their own, labelled slow.
+# Suites whose name ends in Slow are an entry of their own, labelled slow, and so are those with Gpu in
+# their name, which are skipped where there is none. A filter looks at suites only, never at the names of
+# tests; tests/entries_test.py sees that each test is in one entry.
 function(tephra_test room)
   cmake_parse_arguments(TEST "" "SHARDS;LABEL" "LINKS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${room}/*_test.cpp)
@@ -113,13 +115,12 @@ function(tephra_test room)
     if(last GREATER 0)
       set(entry ${room}.${shard})
     endif()
-    tephra_test_entry(${entry} ${TEST_LABEL} ${room}_test "-*Slow.*:*Gpu*" ${shard} ${TEST_SHARDS})
+    tephra_test_entry(${entry} ${TEST_LABEL} ${room}_test "-*Slow.*:*Gpu*.*" ${shard} ${TEST_SHARDS})
   endforeach()
-  # Suites with Gpu in their name need one: they are skipped where there is none.
   foreach(source ${sources})
     file(STRINGS ${source} gpu REGEX "^(TYPED_)?TEST(_[FP])?\\([A-Za-z0-9]*Gpu")
     if(gpu)
-      tephra_test_entry(${room}.gpu gpu ${room}_test "*Gpu*" 0 1)
+      tephra_test_entry(${room}.gpu gpu ${room}_test "*Gpu*.*" 0 1)
       break()
     endif()
   endforeach()

@@ -9,14 +9,15 @@
 #   bench/gpu/session.sh check KIT [PART...]
 #                                          there: what has to hold for an integrated build, in one call of
 #                                          nine minutes; or only parts of these names, or of names that
-#                                          begin so (ops, decode, racecheck-pass); into $OUT
+#                                          begin so (ops, decode, racecheck-pass); into $OUT. Only when
+#                                          asked for: memcheck-ops, memcheck over all tests of ops
 #   bench/gpu/session.sh hunt KIT          there: looks for answers that depend on chance or on what else
 #                                          runs, each test many times and in every mode of the stream
 #   bench/gpu/session.sh attention KIT     there: layers and kernels of attention beside cuDNN's, at lengths from
 #                                          512 tokens on and with all sizes of heads; needs PyTorch
 #
-# BUILD needs the targets tephra, infer_test, ops_test and optim_test, for kernels of attention also
-# attention_bench. Parts fail on their own: the rest still runs, and the exit status says whether any did.
+# BUILD needs the targets tephra, device_test, core_test, infer_test, ops_test and optim_test, for kernels of
+# attention also attention_bench. Parts fail on their own: the rest still runs, and the exit status says whether any did.
 # Ctrl-C, TERM and HUP end them all.
 set -u
 
@@ -31,8 +32,8 @@ pack() {
   root=$(dirname "$0")/../..
   rm -rf "$kit" "$kit.tar.xz"
   mkdir -p "$kit/bin" "$kit/lib"
-  for binary in "$build/tephra" "$build/tests/infer_test" "$build/tests/ops_test" "$build/tests/optim_test" \
-    "$build/attention_bench"; do
+  for binary in "$build/tephra" "$build/tests/device_test" "$build/tests/core_test" "$build/tests/infer_test" \
+    "$build/tests/ops_test" "$build/tests/optim_test" "$build/attention_bench"; do
     [ "$binary" != "$build/attention_bench" ] || [ -x "$binary" ] || continue
     strip -o "$kit/bin/$(basename "$binary")" "$binary" || exit 1
     # What every Linux has stays: the C library and what belongs to it.
@@ -41,10 +42,13 @@ pack() {
       while read -r library; do cp -L "$library" "$kit/lib/"; done
   done
   for file in configs/tiny.toml tests/eval/config.json tests/golden/tokenizer-byte-level/tokenizer.json \
-    tests/train/gpu_runs_test.py bench/gpu/attention_peer.py bench/gpu/attention_layers_peer.py; do
+    tests/train/gpu_runs_test.py tests/infer/gpu_golden_test.py bench/gpu/attention_peer.py \
+    bench/gpu/attention_layers_peer.py; do
     mkdir -p "$kit/$(dirname "$file")"
     cp "$root/$file" "$kit/$file" || exit 1
   done
+  cp -r "$root"/tests/golden/zaya-tiny* "$root"/tests/golden/train-* "$root/tests/golden/attention" \
+    "$kit/tests/golden/" || exit 1
   cp "$0" "$kit/session.sh"
   git -C "$root" describe --always --dirty >"$kit/commit" || echo unknown >"$kit/commit"
   tar -C "$(dirname "$kit")" -cJf "$kit.tar.xz.new" "$(basename "$kit")" || exit 1
@@ -102,6 +106,9 @@ limited() {
   return $status
 }
 
+# Suites that need a GPU have it in their name; so may tests that need none.
+gpu_suites='*Gpu*.*'
+
 failed=0
 part() {
   [ -z "$stopped" ] || exit 1
@@ -120,7 +127,7 @@ run() {
   model=${MODEL:-zaya1-8b}
   part 20 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv
   part 60 "$tephra" doctor
-  part 120 "$kit/bin/infer_test" --gtest_brief=1 --gtest_filter='*Gpu*'
+  part 120 "$kit/bin/infer_test" --gtest_brief=1 --gtest_filter="$gpu_suites"
   part 60 "$kit/bin/ops_test" --gtest_brief=1 --gtest_filter='*Gpu*ttention*:PackedGpu*'
   for batch in 1 16 64 128; do
     part 60 "$tephra" bench decode --model "$model" --device gpu --batch $batch --tokens 128 \
@@ -186,22 +193,28 @@ attention() {
 # that a call that is cut has brought out what ended before.
 
 # In the order in which they run, the most important first.
-tests='ops-0 ops-1 ops-2 ops-3 infer optim runs'
+tests='ops-0 ops-1 ops-2 ops-3 infer optim core-memory core-checksum golden runs runs-bf16'
 alone='large verify step decode-1 decode-2 decode-4 decode-16 decode-64 decode-128 decode-128-short bits-8 bits-4'
 alone="$alone prefill same"
 memory='memcheck-symmetric memcheck-pass memcheck-tiles memcheck-cca'
 memory="$memory racecheck-symmetric racecheck-pass racecheck-tiles racecheck-cca"
-names="device $tests $alone $memory"
+whole_memory='memcheck-ops-0 memcheck-ops-1 memcheck-ops-2 memcheck-ops-3'
+whole_memory="$whole_memory memcheck-ops-4 memcheck-ops-5 memcheck-ops-6 memcheck-ops-7"
+names="device $tests $alone $memory" # of a call that asks for none
 
 # NAME: how long it may take, and what it is.
 check_part() {
   case "$1" in
     device) within 60 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader ;;
     ops-*) within 150 env GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX="${1#ops-}" "$kit/bin/ops_test" \
-      --gtest_brief=1 --gtest_filter='*Gpu*' ;;
-    infer) within 150 "$kit/bin/infer_test" --gtest_brief=1 --gtest_filter='*Gpu*' ;;
-    optim) within 150 "$kit/bin/optim_test" --gtest_brief=1 --gtest_filter='GpuOptimizer*' ;;
+      --gtest_brief=1 --gtest_filter="$gpu_suites" ;;
+    infer) within 150 "$kit/bin/infer_test" --gtest_brief=1 --gtest_filter="$gpu_suites" ;;
+    optim) within 150 "$kit/bin/optim_test" --gtest_brief=1 --gtest_filter="$gpu_suites" ;;
+    core-memory) within 60 "$kit/bin/device_test" --gtest_brief=1 --gtest_filter="$gpu_suites:DeviceNames.*" ;;
+    core-checksum) within 60 "$kit/bin/core_test" --gtest_brief=1 --gtest_filter="$gpu_suites" ;;
+    golden) within 150 python3 "$kit/tests/infer/gpu_golden_test.py" "$tephra" "$kit" ;;
     runs) processes 150 killed,moved,kernel,missing,server ;;
+    runs-bf16) processes 150 killed,moved --dtype bf16 ;;
     large) processes 60 large ;;
     verify) within 60 "$tephra" verify --model "$model" --self-check --dtype bf16 --device gpu --tokens 8 ;;
     step) train 90 524288 2 "$tephra" ;;
@@ -213,6 +226,10 @@ check_part() {
     prefill) within 45 "$tephra" bench prefill --model "$model" --device gpu --tokens 16384 ;;
     decode-*) decode "${1#decode-}" 512 ;;
     bits-*) decode 1 512 --bits "${1#bits-}" ;;
+    memcheck-ops-*)
+      export GTEST_TOTAL_SHARDS=8 GTEST_SHARD_INDEX="${1#memcheck-ops-}" # of a shell of its own
+      sanitize memcheck ops_test "$gpu_suites"
+      ;;
     *-symmetric) sanitize "${1%-*}" optim_test 'GpuOptimizer.MakesMatricesThatAreSymmetricToTheBit' ;;
     *-pass) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.ARowAloneHasTheBitsOfOneInCompany' ;;
     *-tiles) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.GiveTheSameBitsInBf16' decode_tiles ;;
@@ -220,8 +237,12 @@ check_part() {
   esac
 }
 
+# SECONDS CHECKS [FLAGS...]
 processes() {
-  within "$1" python3 "$kit/tests/train/gpu_runs_test.py" "$tephra" "$kit" --only "$2"
+  limit=$1
+  checks=$2
+  shift 2
+  within "$limit" python3 "$kit/tests/train/gpu_runs_test.py" "$tephra" "$kit" --only "$checks" "$@"
 }
 
 # SECONDS TOKENS STEPS TEPHRA...
@@ -231,7 +252,7 @@ train() {
   steps=$3
   shift 3
   within "$limit" "$@" bench train --model "$model" --device gpu --context 4096 --micro-tokens 16384 \
-    --recompute dispatch --recompute activation --hash --batch-tokens "$tokens" --steps "$steps"
+    --recompute dispatch --hash --batch-tokens "$tokens" --steps "$steps"
 }
 
 decode() {
@@ -336,7 +357,7 @@ choose() {
   chosen=$names
   [ $# -gt 0 ] || return 0
   chosen=
-  for name in $names; do
+  for name in $names $whole_memory; do
     for asked; do
       matches "$name" "$asked" && chosen="$chosen $name" && break
     done
@@ -345,7 +366,7 @@ choose() {
     for name in $chosen; do
       matches "$name" "$asked" && continue 2
     done
-    die "there is no part '$asked'; parts are: $names"
+    die "there is no part '$asked'; parts are: $names $whole_memory"
   done
 }
 
@@ -404,6 +425,7 @@ check() {
     side_by_side $tests
     in_turn $alone
     side_by_side $memory
+    side_by_side $whole_memory
   }
   conclude
 }
@@ -434,7 +456,7 @@ case "${1:-}" in
     twice "$@"
     ;;
   *)
-    sed -n '3,21s/^# \{0,1\}//p' "$0"
+    sed -n '3,22s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

@@ -82,7 +82,7 @@ std::string complaint_of(const char* value, const Read& read) {
   return "none";
 }
 
-TEST(GpuSettings, AreReadStrictly) {
+TEST(DeviceSettings, AreReadStrictly) {
   const auto on_or_off = [] { return gpu::switch_setting(Variable::kName, true); };
   const auto count = [] { return gpu::count_setting(Variable::kName); };
   EXPECT_TRUE(on_or_off());

@@ -98,8 +98,8 @@ TEST(Linear, SeesWeightsThatLieOneAfterAnother) {
   EXPECT_EQ(joined_rows({}), 0);
 }
 
-// A GPU multiplies such weights as one, whatever of them is asked for.
-TEST(Linear, MultipliesJoinedWeightsOnAGpuAsTheCpuDoesOneByOne) {
+// Weights that lie so are multiplied as one, whatever of them is asked for.
+TEST(GpuLinear, MultipliesJoinedWeightsAsTheCpuDoesOneByOne) {
   if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
   const auto gradients = [](Device device) {
     ParameterStore store = store_of({8, 4, 3}, device);

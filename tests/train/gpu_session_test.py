@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/gpu/session.sh with stand-ins for the binaries of its kit and for the GPU, and what gpu_runs_test.py refuses.
+"""bench/gpu/session.sh with stand-ins for the binaries of its kit and for the GPU; and what gpu_runs_test.py and
+gpu_golden_test.py say without one.
 
     gpu_session_test.py SOURCE_DIR
 """
@@ -19,6 +20,7 @@ from unittest import mock
 
 SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
 SESSION = SOURCE / "bench/gpu/session.sh"
+BINARIES = ("device_test", "core_test", "ops_test", "infer_test", "optim_test")
 
 GTEST = "#!/bin/sh\necho '[  PASSED  ] 3 tests.'\n"
 TEPHRA = "#!/bin/sh\necho '12.5 tokens/s'\necho 'loss 1.5: abc'\n"
@@ -54,10 +56,11 @@ class Session(unittest.TestCase):
         path.chmod(0o755)
 
     def make_kit(self, commit):
-        for name in ("ops_test", "infer_test", "optim_test"):
+        for name in BINARIES:
             self.program(self.kit / "bin" / name, GTEST)
         self.program(self.kit / "bin" / "tephra", TEPHRA)
-        self.program(self.kit / "tests/train/gpu_runs_test.py", "print('ok    as it should')\n")
+        for script in ("train/gpu_runs_test.py", "infer/gpu_golden_test.py"):
+            self.program(self.kit / "tests" / script, "import sys\nprint('ok    as it should:', *sys.argv[2:])\n")
         shutil.copy(SESSION, self.kit)
         (self.kit / "commit").write_text(commit + "\n")
 
@@ -89,6 +92,7 @@ class Session(unittest.TestCase):
         order = list(self.verdicts())
         self.assertEqual(order[:2] + order[-1:], ["device", "ops-0", "racecheck-cca"])
         self.assertLess(order.index("runs"), order.index("step"))
+        self.assertEqual([name for name in order if name.startswith("memcheck-ops")], [])
         with tarfile.open(self.out / "check.tar.gz") as tar:
             self.assertEqual(sorted(name for name in tar.getnames() if name.endswith(".log")),
                              sorted(f"./{name}.log" for name in order))
@@ -115,13 +119,16 @@ class Session(unittest.TestCase):
 
     def test_pack_writes_the_commit_into_the_kit(self):
         build = self.root / "build"
-        for name in ("tephra", "tests/infer_test", "tests/ops_test", "tests/optim_test"):
+        for name in ("tephra", *(f"tests/{binary}" for binary in BINARIES)):
             (build / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(shutil.which("true"), build / name)
         packed = subprocess.run(["sh", SESSION, "pack", build, self.kit], capture_output=True, text=True)
         self.assertEqual(packed.returncode, 0, packed.stderr)
         git = subprocess.run(["git", "-C", SOURCE, "describe", "--always", "--dirty"], capture_output=True, text=True)
         commit = git.stdout.strip() or "unknown"
+        golden = [path.relative_to(SOURCE) for path in SOURCE.glob("tests/golden/*/golden.safetensors")]
+        self.assertGreaterEqual(len(golden), 5)
+        self.assertEqual([path for path in golden if not (self.kit / path).exists()], [])
         shutil.rmtree(self.kit)
         self.assertEqual(self.check("device").returncode, 0)
         self.assertEqual(self.lines()[0], f"commit {commit}, Stand-in")
@@ -134,6 +141,16 @@ class Session(unittest.TestCase):
             self.assertIn("racecheck-cca", ran.stderr)
         self.assertEqual(self.check("bits", "ops-1").returncode, 0)
         self.assertEqual(list(self.verdicts()), ["ops-1", "bits-8", "bits-4"])
+
+    def test_memcheck_of_all_ops_runs_in_parts_and_only_when_asked_for(self):
+        tried = "#!/bin/sh\necho \"=== ERROR SUMMARY: 0 errors, $GTEST_SHARD_INDEX of $GTEST_TOTAL_SHARDS, $*\"\n"
+        self.program(self.root / "path/sanitizer", tried)
+        self.assertEqual(self.check("memcheck-ops", "runs").returncode, 0)
+        names = [f"memcheck-ops-{i}" for i in range(8)]
+        self.assertEqual(list(self.verdicts()), ["runs", "runs-bf16", *names])
+        self.assertIn("--dtype bf16", self.lines()[2])
+        for i, line in enumerate(self.lines()[3:]):
+            self.assertIn(f" {i} of 8, --tool memcheck", line)
 
     def test_a_folder_that_cannot_be_written_and_a_limit_that_is_none_are_found_first(self):
         self.program(self.kit / "bin/ops_test", STUBBORN)
@@ -197,6 +214,27 @@ class Session(unittest.TestCase):
         self.program(self.kit / "bin/tephra", STUBBORN)
         self.assertEqual(self.stop(signal.SIGTERM, "optim", "verify", "step"),
                          {"optim": "PASS", "verify": "LATE", "step": "LATE"})
+
+
+class GpuGolden(unittest.TestCase):
+    def verify(self, answer, code):
+        """What it says of the golden files here when a stand-in for the program gives each of them this answer."""
+        with tempfile.TemporaryDirectory() as folder:
+            tephra = pathlib.Path(folder) / "tephra"
+            tephra.write_text(f"#!/bin/sh\necho '{answer}'\nexit {code}\n")
+            tephra.chmod(0o755)
+            script = SOURCE / "tests/infer/gpu_golden_test.py"
+            return subprocess.run([sys.executable, script, tephra, SOURCE, "--device", "cpu"], capture_output=True, text=True)
+
+    def test_all_cases_have_to_pass(self):
+        checks = '{"checks": [{"name": "y", "metric": "absolute", "max_abs": 1e-5, "max_rel": 1, "bound": 2e-5}]}'
+        ran = self.verify(checks, 0)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("ok    zaya-tiny-wide bf16: 1 checks, y 50 % of its bound\n", ran.stdout)
+        self.assertIn("ok    15 of 15 cases passed", ran.stdout)
+        ran = self.verify(checks, 3)
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("FAIL  train-muon f32: code 3", ran.stdout)
 
 
 class GpuRuns(unittest.TestCase):
