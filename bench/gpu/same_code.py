@@ -7,7 +7,7 @@ python3 bench/gpu/same_code.py BEFORE AFTER
 
 BEFORE and AFTER are build folders (of which the rooms' kernels are compared), libraries, object files or cubins. Compared are
 instructions, constants, shared memory, registers and stacks. Names of files and of unnamed namespaces do not count; a
-kernel whose name changed otherwise is found by its code. Exit code 1: something differs.
+kernel whose name changed otherwise is found by its code. Exit code 1: something differs; 2: there is nothing to compare.
 """
 
 import pathlib
@@ -18,6 +18,11 @@ import sys
 KEPT = (".text.", ".nv.constant", ".nv.shared.", ".nv.global")
 # Attributes that begin with a symbol's number, which says nothing: frame and stack sizes, registers, constant bank, externs.
 OF_SYMBOLS = {0x0A, 0x0F, 0x11, 0x12, 0x23, 0x2F}
+
+
+def refuse(text):
+    print(text, file=sys.stderr)
+    sys.exit(2)
 
 
 def plain(name):
@@ -101,12 +106,17 @@ def kernels(path):
     files = sorted(path.glob("rooms/libtephra_*_gpu.a")) if path.is_dir() else [path]
     parts = {}
     for file in files:
-        data = file.read_bytes()
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            refuse(f"{file}: {error.strerror}")
+        if data[:4] != b"\x7fELF" and data[:8] != b"!<arch>\n":
+            refuse(f"{file}: neither a library nor an object file")
         for one in members(data) if data[:8] == b"!<arch>\n" else [data]:
             for cubin in cubins(one):
                 add_cubin(cubin, parts)
     if not parts:
-        sys.exit(f"{path}: no kernels")
+        refuse(f"{path}: no kernels")
     return parts
 
 
@@ -126,7 +136,7 @@ def undo_renaming(before, after):
 
 def main():
     if len(sys.argv) != 3:
-        sys.exit(__doc__)
+        refuse(__doc__)
     before, after = (kernels(pathlib.Path(word)) for word in sys.argv[1:])
     count = sum(k.startswith(".text.") for k in before)
     undo_renaming(before, after)

@@ -5,6 +5,7 @@
 #include "tephra/base/clock.h"
 #include "tephra/base/hash.h"
 #include "tephra/base/log.h"
+#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/bench_train.h"
 #include "tephra/cli/command.h"
@@ -31,9 +32,13 @@ struct Options {
   int64_t context = 4096, micro_tokens = 4096, batch_tokens = 32768, steps = 2;
   std::vector<std::string> recompute;
   bool profile = false, hash = false, f32_newton_schulz = false, json = false;
+
+  // What was given of the flags that only a config has, and of those that only whole steps have.
+  std::vector<std::string> of_config, of_steps;
 };
 
 void describe(Flags& flags, Options& o) {
+  flags.note_given(&o.of_config);
   flags.add("--config FILE", o.config,
             "a training config; default: the model of configs/60m.toml, built in");
   flags.add("--set KEY=VALUE", o.set, "override a key of the config");
@@ -41,12 +46,14 @@ void describe(Flags& flags, Options& o) {
       .range(1, 1 << 24);
   flags.add("--seconds", o.seconds, "for comparing a step with the peak").range(0, 3600);
   flags.add("--quick", o.quick, "fewer passes, fewer and smaller points");
+  flags.note_given(nullptr);
+  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
   flags.add("--model PRESET", o.model,
             "whole steps of a preset instead (tephra checkpoint random --help lists them); on a "
             "GPU always, default zaya1-8b. The flags from here on are for these");
+  flags.note_given(&o.of_steps);
   flags.add("--layers", o.layers, "so many layers instead of the preset's").range(1, 1000);
   flags.add("--vocabulary", o.vocabulary, "so many rows of the embedding").range(16, 1 << 20);
-  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
   flags.add("--dtype", o.dtype, "of weights and activations").choices({"bf16", "f32"});
   flags.add("--matrices", o.matrices, "their optimizer").choices({"muon", "adamw"});
   flags.add("--f32-newton-schulz", o.f32_newton_schulz, "Muon's products in f32, not in bf16");
@@ -59,6 +66,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--hash", o.hash,
             "a hash of weights and optimizer state after the timed steps: equal runs have equal "
             "ones");
+  flags.note_given(nullptr);
   flags.add("--json", o.json, "one JSON document on stdout");
   flags.example("tephra bench train");
   flags.example("tephra bench train --config configs/quickstart.toml --tokens 4096 --quick");
@@ -79,10 +87,6 @@ Json config_of(const Options& o) {
 }
 
 std::vector<MicroBatch> random_batch(const Options& o, const TokenIds& tokens) {
-  require(o.micro_tokens % o.context == 0, "--micro-tokens: expected a multiple of --context {}",
-          o.context);
-  require(o.batch_tokens % o.micro_tokens == 0,
-          "--batch-tokens: expected a multiple of --micro-tokens {}", o.micro_tokens);
   std::vector<MicroBatch> parts;
   uint64_t drawn = 0;
   for (int64_t at = 0; at < o.batch_tokens; at += o.micro_tokens) {
@@ -110,6 +114,7 @@ class Bench {
   Bench(const Options& o, const Json& config)
       : o_(o),
         device_(parse_device(o.device)),
+        recompute_(recompute_of(o.recompute)),
         model_(
             model_kind(config, o.model)
                 .create(
@@ -133,8 +138,6 @@ class Bench {
     for (int64_t i = 0; i < o_.steps; ++i) step(m);
     m.memory = memory_use(device_.kind);
     if (o_.hash) m.state_hash = state_hash();
-    const bool gpu = device_.kind == Device::Kind::gpu;
-    require(gpu || !o_.profile, "--profile: only kernels of a GPU are timed, got --device cpu");
     if (o_.profile) {
       gpu::start_profile(device_);
       step(m);
@@ -163,8 +166,10 @@ class Bench {
   }
 
   void step(Measured& m) {
+    stop_if_interrupted();
     const double begin = steady_seconds();
-    m.loss = accumulate_gradients(*model_, parts_, {.recompute = recompute_of(o_.recompute)}).loss;
+    m.loss =
+        accumulate_gradients(*model_, parts_, {.recompute = recompute_, .may_stop = true}).loss;
     wait();
     const double middle = steady_seconds();
     optimizer_->step(1e-4);
@@ -177,6 +182,7 @@ class Bench {
 
   const Options& o_;
   Device device_;
+  Recompute recompute_;
   std::unique_ptr<Model> model_;
   std::vector<MicroBatch> parts_;
   std::unique_ptr<Optimizer> optimizer_;
@@ -238,6 +244,11 @@ void print_measured(const Options& o, const Measured& m, const ModelFigures& f, 
   table.print();
 }
 
+// A flag that would change nothing is refused.
+void require_none(const std::vector<std::string>& given, const char* why) {
+  if (!given.empty()) throw Error(Fault::usage, format("{}: {}", given.front(), why));
+}
+
 RunConfig run_config(const Options& o) {
   if (!o.config) {
     require(o.set.empty(), "--set changes a key of --config FILE; there is none");
@@ -249,9 +260,9 @@ RunConfig run_config(const Options& o) {
 }
 
 int run_config_bench(const Options& o) {
-  require(!o.layers && !o.vocabulary && !o.profile,
-          "--layers, --vocabulary and --profile are for --model PRESET or a GPU; a config has "
-          "--set model.num_hidden_layers=N");
+  require_none(o.of_steps,
+               "for whole steps, of --model PRESET or on a GPU; a config on the CPU has --set "
+               "KEY=VALUE");
   const TrainBenchOptions options{
       .config = run_config(o), .tokens = o.tokens, .seconds = o.seconds, .quick = o.quick};
   require(whole_documents(options.config, o.tokens) == o.tokens,
@@ -266,11 +277,23 @@ int run_config_bench(const Options& o) {
   return 0;
 }
 
+// What can be told before the model takes its memory.
+void check_steps(const Options& o, bool on_cpu) {
+  require_none(o.of_config,
+               "for a config, which is measured on the CPU: with --device cpu, without --model");
+  require(!on_cpu || !o.profile, "--profile: only kernels of a GPU are timed, got --device {}",
+          o.device);
+  require(o.micro_tokens % o.context == 0, "--micro-tokens: expected a multiple of --context {}",
+          o.context);
+  require(o.batch_tokens % o.micro_tokens == 0,
+          "--batch-tokens: expected a multiple of --micro-tokens {}", o.micro_tokens);
+}
+
 int run(const Options& given) {
   Options o = given;
   const bool on_cpu = parse_device(o.device).kind == Device::Kind::cpu;
   if (o.model.empty() && on_cpu) return run_config_bench(o);
-  require(!o.config, "--config: steps of a config are measured on the CPU; say --device cpu");
+  check_steps(o, on_cpu);
   if (o.model.empty()) o.model = "zaya1-8b";
   const Json config = config_of(o);
   const ModelFigures figures = model_kind(config, o.model).figures(config, o.model, o.context);

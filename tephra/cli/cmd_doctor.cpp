@@ -9,6 +9,7 @@
 #include "tephra/cli/output.h"
 #include "tephra/device/fma_peak.h"
 #include "tephra/device/gpu/runtime.h"
+#include "tephra/device/gpu/usable.h"
 #include "tephra/device/machine.h"
 #include "tephra/hub/web_client.h"
 
@@ -36,8 +37,8 @@ struct Findings {
   Machine machine;
   int threads;
   std::optional<Ceilings> ceilings;
-  std::string source;               // of the ceilings
-  std::vector<gpu::Ceilings> gpus;  // measured now, one each
+  std::string source;                              // of the ceilings
+  std::vector<std::optional<gpu::Ceilings>> gpus;  // measured now, of those that can be used
 };
 
 Findings examine(const Options& o) {
@@ -50,7 +51,9 @@ Findings examine(const Options& o) {
     f.ceilings = measure_ceilings(kMeasureSeconds);
     f.source = "measured now";
     for (int i = 0; i < static_cast<int>(gpu::status().devices.size()); ++i) {
-      f.gpus.push_back(gpu::measure_ceilings({Device::Kind::gpu, i}));
+      f.gpus.emplace_back();
+      if (!gpu::why_unusable(i).empty()) continue;
+      f.gpus.back() = gpu::measure_ceilings({Device::Kind::gpu, i});
     }
     if (const auto path = save_ceilings(f.machine.cpu, f.threads, *f.ceilings)) {
       log_info("kept in {}", path->string());
@@ -71,6 +74,8 @@ void add_gpus(Table& table, const Machine& m) {
     const gpu::Info& g = found.devices[i];
     table.add({format("gpu:{}", i), format("{}, {}, {}, {} multiprocessors", g.name, g.architecture,
                                            human_bytes(g.memory_bytes), g.multiprocessors)});
+    const std::string& why = gpu::why_unusable(static_cast<int>(i));
+    if (!why.empty()) table.add({"  not usable", why});
   }
   if (found.devices.empty()) {
     const std::string files = accelerator_text(m);
@@ -99,11 +104,13 @@ Json gpus_to_json(const Machine& m) {
   json["devices_present"] = Json::Array(m.accelerators.begin(), m.accelerators.end());
   json["devices"] = Json::Array{};
   for (const gpu::Info& g : found.devices) {
+    const std::string& why = gpu::why_unusable(static_cast<int>(json["devices"].array().size()));
     Json device;
     device["name"] = g.name;
     device["architecture"] = g.architecture;
     device["memory_bytes"] = g.memory_bytes;
     device["multiprocessors"] = g.multiprocessors;
+    device["why_unusable"] = why.empty() ? Json() : Json(why);
     json["devices"].push_back(device);
   }
   return json;
@@ -149,10 +156,10 @@ Json to_json(const Findings& f) {
   json["ceilings_source"] = f.source;
   json["ceilings"] = f.ceilings ? to_json(*f.ceilings) : Json();
   json["gpu_ceilings"] = Json::Array{};
-  for (const gpu::Ceilings& c : f.gpus) {
+  for (const std::optional<gpu::Ceilings>& c : f.gpus) {
     Json row;
-    row["gemm_flops_per_second"] = c.gemm_flops_per_second;
-    row["copy_bytes_per_second"] = c.copy_bytes_per_second;
+    if (c) row["gemm_flops_per_second"] = c->gemm_flops_per_second;
+    if (c) row["copy_bytes_per_second"] = c->copy_bytes_per_second;
     json["gpu_ceilings"].push_back(row);
   }
   return json;
@@ -205,10 +212,11 @@ void add_ceilings(Table& table, const Findings& f) {
 
 void add_gpu_ceilings(Table& table, const Findings& f) {
   for (size_t i = 0; i < f.gpus.size(); ++i) {
+    if (!f.gpus[i]) continue;
     table.add({format("  gpu:{} matrix product", i),
-               format("{:.0f} TFLOP/s bf16", f.gpus[i].gemm_flops_per_second / 1e12)});
+               format("{:.0f} TFLOP/s bf16", f.gpus[i]->gemm_flops_per_second / 1e12)});
     table.add({format("  gpu:{} memory 1r 1w", i),
-               format("{:.0f} GB/s", f.gpus[i].copy_bytes_per_second / 1e9)});
+               format("{:.0f} GB/s", f.gpus[i]->copy_bytes_per_second / 1e9)});
   }
 }
 

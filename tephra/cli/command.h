@@ -50,6 +50,10 @@ class Flags {
   // 1,2,3
   Flag add(const std::string& name, std::vector<int64_t>& values, const std::string& help);
 
+  // Of the flags described from here on, the names of those that are given come into `names`; null
+  // ends it. For a command that has uses with flags of their own.
+  void note_given(std::vector<std::string>* names);
+
   // A line under "Examples:" of --help.
   void example(const std::string& line);
 

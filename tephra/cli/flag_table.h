@@ -22,6 +22,7 @@ struct FlagSpec {
   std::vector<std::function<void(const std::string& value)>> checks;
   std::function<void(const std::string& value)> take;
   int times_given = 0;
+  std::vector<std::string>* noted_in = nullptr;  // gets the name when the flag is given
 
   bool positional() const { return !name.starts_with("--"); }
   bool takes_value() const { return !placeholder.empty(); }
@@ -30,6 +31,12 @@ struct FlagSpec {
 struct FlagTable {
   std::deque<FlagSpec> flags;  // a deque: Flag points into it
   std::vector<std::string> examples;
+  std::vector<std::string>* note_in = nullptr;  // for the next flags
+
+  FlagSpec& add() {
+    flags.emplace_back().noted_in = note_in;
+    return flags.back();
+  }
 };
 
 }  // namespace tephra

@@ -82,7 +82,7 @@ inline constexpr bool kIsList<std::vector<T>> = true;
 
 template <class T>
 Flag describe_flag(FlagTable* table, const std::string& name, T& value, const std::string& help) {
-  FlagSpec& spec = table->flags.emplace_back();
+  FlagSpec& spec = table->add();
   const size_t space = name.find(' ');
   spec.name = name.substr(0, space);
   spec.placeholder = space == std::string::npos ? placeholder(value) : name.substr(space + 1);
@@ -171,12 +171,14 @@ Flag Flags::add(const std::string& name, std::vector<int64_t>& values, const std
 
 Flag Flags::add(const std::string& name, bool& value, const std::string& help) {
   TEPHRA_ASSERT(!value, "a switch can only be turned on");
-  FlagSpec& spec = table_->flags.emplace_back();
+  FlagSpec& spec = table_->add();
   spec.name = name;
   spec.help = help;
   spec.take = [&value](const std::string&) { value = true; };
   return Flag(&spec);
 }
+
+void Flags::note_given(std::vector<std::string>* names) { table_->note_in = names; }
 
 void Flags::example(const std::string& line) { table_->examples.push_back(line); }
 

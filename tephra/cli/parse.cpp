@@ -78,6 +78,7 @@ std::vector<Given> sort_words(FlagTable& table, const std::vector<std::string>& 
 void apply(const FlagTable& table, const Given& given) {
   if (given.flag == nullptr) reject_unknown(table, given.name);
   FlagSpec& flag = *given.flag;
+  if (flag.noted_in != nullptr) flag.noted_in->push_back(flag.name);
   if (!flag.takes_value()) {
     require(!given.value, "{} takes no value, got '{}'", flag.name, given.value.value_or(""));
     ++flag.times_given;

@@ -4,16 +4,18 @@
 #include <charconv>
 
 #include "tephra/base/error.h"
+#include "tephra/base/log.h"
 #include "tephra/base/text.h"
 #include "tephra/device/device_name.h"
 #include "tephra/device/gpu/runtime.h"
+#include "tephra/device/gpu/usable.h"
 
 namespace tephra {
 namespace {
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(Fault::usage, "device: " + what,
-              "--device auto: the first GPU if there is one, else the CPU");
+              "--device auto: the first GPU that can be used, else the CPU");
 }
 
 // The number after "gpu:", 0 without one.
@@ -37,10 +39,25 @@ std::string to_text(Device device) {
   return device.kind == Device::Kind::cpu ? "cpu" : format("gpu:{}", device.index);
 }
 
+AutoDevice auto_device(int num_gpus, FunctionRef<const std::string&(int index)> why_unusable) {
+  AutoDevice found;
+  for (int i = 0; i < num_gpus; ++i) {
+    const Device gpu{Device::Kind::gpu, i};
+    const std::string& why = why_unusable(i);
+    if (why.empty()) return {gpu, ""};
+    found.why_cpu += format("{}{}: {}", i == 0 ? "" : "; ", gpu, why);
+  }
+  return found;
+}
+
 Device device_named(const std::string& text) {
   if (text == "cpu") return kCpu;
   if (text == "auto") {
-    return gpu::status().devices.empty() ? kCpu : Device{Device::Kind::gpu, 0};
+    const auto count = static_cast<int>(gpu::status().devices.size());
+    const auto why = [](int index) -> const std::string& { return gpu::why_unusable(index); };
+    const AutoDevice found = auto_device(count, why);
+    if (!found.why_cpu.empty()) warn_once("auto device", "running on the CPU: {}", found.why_cpu);
+    return found.device;
   }
   if (text != "gpu" && !text.starts_with("gpu:")) {
     refuse(format("expected cpu, gpu, gpu:N or auto, got '{}'", clipped(text, 60)));
@@ -60,6 +77,9 @@ Device parse_device(const std::string& text) {
     throw Error(Fault::device,
                 format("device {}: this machine has {} GPU{}", text, count, count == 1 ? "" : "s"),
                 count == 1 ? "use gpu:0" : format("use gpu:0 to gpu:{}", count - 1));
+  }
+  if (const std::string& why = gpu::why_unusable(device.index); !why.empty()) {
+    throw Error(Fault::device, format("device {}: {}", text, why), "use --device cpu, or auto");
   }
   return device;
 }

@@ -14,6 +14,7 @@
 
 #include "tephra/base/error.h"
 #include "tephra/device/gpu/runtime.h"
+#include "tephra/device/memory_shortage.h"
 
 namespace tephra {
 namespace {
@@ -21,7 +22,6 @@ namespace {
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kHugePage = 2 << 20;
 constexpr int64_t kSmallestCached = 64 << 10;
-constexpr double kGiB = 1 << 30;
 
 #ifdef TEPHRA_SANITIZED
 constexpr bool kCacheBlocks = false;  // a reused block would hide a use after free
@@ -253,19 +253,8 @@ constexpr int64_t kGpuAlignment = 512;
                        purpose, use[kNumPurposes].bytes),
                 "use a smaller batch, context or model, or a narrower dtype");
   }
-  std::string parts;
-  for (int i = 0; i < kNumPurposes; ++i) {
-    if (use[i].bytes == 0) continue;
-    parts += format("{}{:.2f} for {}", parts.empty() ? "" : ", ", double(use[i].bytes) / kGiB,
-                    static_cast<Purpose>(i));
-  }
-  throw Error(
-      Fault::device,
-      format("out of memory on {}: {:.2f} GiB for {} do not fit; of {:.1f} GiB, {:.2f} are "
-             "in use ({})",
-             device, double(bytes) / kGiB, purpose, double(gpu::memory(device).total_bytes) / kGiB,
-             double(use[kNumPurposes].bytes) / kGiB, parts),
-      "use a smaller micro-batch or context, recompute more, or a narrower dtype");
+  const MemoryShortage shortage{device, bytes, purpose, gpu::memory(device), use};
+  throw Error(Fault::device, shortage.text(), shortage.hint());
 }
 
 void* take_block(Device device, int64_t bytes) {

@@ -37,9 +37,9 @@ __global__ void multiply_experts(gpu::Rows<const T> x, const T* weight, const in
                                  int experts, int64_t out, int64_t in, gpu::Rows<T> y,
                                  bool accumulate) {
   __shared__ gpu::TileBuffers buffers;
-  const ExpertTile tile(offsets, experts, blockIdx.y);
+  const ExpertTile tile(offsets, experts, blockIdx.x);
   if (tile.expert < 0) return;
-  const int64_t column = int64_t{blockIdx.x} * gpu::kTile, columns = kGrad ? in : out;
+  const int64_t column = int64_t{blockIdx.y} * gpu::kTile, columns = kGrad ? in : out;
   const T* w = weight + tile.expert * out * in;
   gpu::TileSums sums;
   gpu::multiply_tile<true, !kGrad>(
@@ -131,9 +131,10 @@ void run_experts(gpu::Stream& stream, const Tensor& x, const Tensor& weight, con
                weight, y, weight, offsets, false)) {
     return;
   }
+  // Tiles of rows are in the first axis, which has room for any number of them.
   stream.launch(multiply_experts<T, kGrad>,
-                {.blocks = gpu::blocks_for(y.cols(), gpu::kTile),
-                 .blocks_y = tiles,
+                {.blocks = tiles,
+                 .blocks_y = gpu::blocks_for(y.cols(), gpu::kTile),
                  .threads = gpu::kTileThreads},
                 gpu::rows_of<const T>(x), weight.data<T>(), bounds, static_cast<int>(experts),
                 weight.dim(1), weight.dim(2), gpu::rows_of<T>(y), accumulate);

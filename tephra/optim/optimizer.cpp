@@ -115,7 +115,7 @@ StepReport Optimizer::step(double lr, const GradientNorm& norm) {
   require(std::isfinite(lr) && lr >= 0, "optimizer: expected a learning rate of 0 or more, got {}",
           lr);
   store_.complete_gradients();
-  const StepScalars scalars{lr, norm.scale, norm.finite, updates_ + 1};
+  const StepScalars scalars{lr, norm.scale, updates_ + 1};
   StepReport report{.gradients = norm, .applied = norm.finite};
   if (norm.finite) {
     const MasterValues p = values();

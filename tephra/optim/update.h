@@ -12,12 +12,10 @@
 
 namespace tephra {
 
-// What changes from step to step, in one struct that kernels read by pointer: on a GPU it lives on
-// the device, and no host waits for it.
+// What changes from step to step.
 struct StepScalars {
   double lr = 0;
   double gradient_scale = 1;  // of clipping
-  bool apply = true;          // false when a gradient is not finite: nothing is touched
   int64_t update = 1;         // counts applied updates, this one included
 };
 

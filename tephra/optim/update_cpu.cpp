@@ -152,7 +152,6 @@ HWY_INLINE void adamw_piece(const AdamWUpdate& k, const Piece& piece) {
 }
 
 void adamw(const AdamWUpdate& k) {
-  if (!k.scalars->apply) return;
   visit_float(k.p.values.dtype(), [&]<class T>() HWY_ATTR {
     for_each_piece(k.pieces, [&](size_t i) HWY_ATTR { adamw_piece<T>(k, k.pieces[i]); });
   });

@@ -249,7 +249,6 @@ void SumSquares::on_gpu(gpu::Stream& stream) const {
 }
 
 void AdamWUpdate::on_gpu(gpu::Stream& stream) const {
-  if (!scalars->apply) return;
   const Uploaded<Piece> table(stream, pieces);
   const auto t = static_cast<double>(scalars->update);
   const auto number = [](double value) { return static_cast<float>(value); };

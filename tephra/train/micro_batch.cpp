@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/train/micro_batch.h"
 
+#include "tephra/base/signals.h"
 #include "tephra/core/trace.h"
 #include "tephra/optim/balance.h"
 
@@ -45,6 +46,7 @@ Accumulated accumulate_gradients(Model& model, std::span<const MicroBatch> parts
     counts.push_back(zeros({r.experts + 1}, DType::i64, device));
   model.parameters().clear_gradients();
   for (const MicroBatch& part : parts) {
+    if (options.may_stop) stop_if_interrupted();
     const Trace choices([](std::string_view name) { return name.ends_with(".expert"); });
     Tape tape(options.recompute);
     const Tensor loss = model.loss(model.forward(part.ids_N, part.segments), part.targets_N,

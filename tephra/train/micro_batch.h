@@ -29,6 +29,8 @@ struct AccumulateOptions {
   Recompute recompute = {};
   // What the mean is over; 0: the targets of these parts. With several ranks: of all of them.
   int64_t targets = 0;
+  // Whether Ctrl-C ends it between two parts. A run that keeps its state finishes the step instead.
+  bool may_stop = false;
 };
 
 struct Accumulated {

@@ -67,6 +67,49 @@ TEST(TrainBench, WantsTokensThatMakeDocuments) {
       << ran.err;
 }
 
+std::string refused(std::vector<std::string> words) {
+  words.insert(words.begin(), {"bench", "train", "--device", "cpu"});
+  const Ran ran = Program{.path = TEPHRA_BINARY}(words);
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(ran.out, "");
+  return ran.err.substr(0, ran.err.find('\n'));
+}
+
+TEST(TrainBench, RefusesFlagsOfItsOtherUse) {
+  const std::string for_config =
+      ": for a config, which is measured on the CPU: with --device cpu, without --model";
+  EXPECT_EQ(refused({"--model", "tiny", "--tokens", "7"}),
+            "tephra bench train: --tokens" + for_config);
+  EXPECT_EQ(refused({"--quick", "--model", "tiny"}), "tephra bench train: --quick" + for_config);
+  EXPECT_EQ(refused({"--model", "tiny", "--set", "a=1"}), "tephra bench train: --set" + for_config);
+  const std::string for_steps =
+      ": for whole steps, of --model PRESET or on a GPU; a config on the CPU has --set KEY=VALUE";
+  EXPECT_EQ(refused({"--hash"}), "tephra bench train: --hash" + for_steps);
+  EXPECT_EQ(refused({"--micro-tokens", "2048"}), "tephra bench train: --micro-tokens" + for_steps);
+  EXPECT_EQ(refused({"--recompute", "nope"}), "tephra bench train: --recompute" + for_steps);
+}
+
+// Were the 8 B model made first, its 19 GB would take longer than the test may.
+TEST(TrainBench, ChecksItsFlagsBeforeTheModelIsMade) {
+  EXPECT_NE(refused({"--model", "zaya1-8b", "--recompute", "nope"}).find("'nope' is no op class"),
+            std::string::npos);
+  EXPECT_EQ(refused({"--model", "zaya1-8b", "--profile"}),
+            "tephra bench train: --profile: only kernels of a GPU are timed, got --device cpu");
+  EXPECT_EQ(refused({"--model", "zaya1-8b", "--micro-tokens", "3"}),
+            "tephra bench train: --micro-tokens: expected a multiple of --context 4096");
+}
+
+TEST(TrainBench, StopsWhenItIsAsked) {
+  for (const char* signal : {"INT", "TERM"}) {
+    const Ran ran = Program{.path = "/usr/bin/timeout"}(
+        {"--preserve-status", "-s", signal, "1", TEPHRA_BINARY, "bench", "train", "--model", "tiny",
+         "--device", "cpu", "--context", "16", "--micro-tokens", "64", "--batch-tokens", "1024",
+         "--steps", "1000"});
+    EXPECT_EQ(ran.code, 130) << ran.err;
+    EXPECT_EQ(ran.out, "");
+  }
+}
+
 TEST(AttentionBench, ComparesItsFormsWithMultiHeadAttention) {
   const Ran ran = Program{.path = TEPHRA_BINARY}({"bench", "attention", "--device", "cpu",
                                                   "--width", "128", "--head-dim", "16", "--tokens",

@@ -10,7 +10,9 @@
 #include "tephra/device/device_name.h"
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/device/gpu/settings.h"
+#include "tephra/device/gpu/usable.h"
 #include "tephra/device/memory.h"
+#include "tephra/device/memory_shortage.h"
 
 namespace tephra {
 namespace {
@@ -109,9 +111,70 @@ TEST(DeviceSettings, AreReadStrictly) {
   }
 }
 
+// "auto" where the GPUs have these reasons not to be used.
+AutoDevice chosen_of(const std::vector<std::string>& reasons, int most_asked) {
+  int asked = 0;
+  const auto why = [&](int index) -> const std::string& {
+    EXPECT_EQ(index, asked++);
+    return reasons[static_cast<size_t>(index)];
+  };
+  const AutoDevice chosen = auto_device(static_cast<int>(reasons.size()), why);
+  EXPECT_EQ(asked, most_asked) << "a device that is asked is set up";
+  return chosen;
+}
+
+TEST(DeviceNames, AutoIsTheFirstGpuThatCanBeUsed) {
+  EXPECT_EQ(chosen_of({}, 0).device, kCpu);
+  EXPECT_EQ(chosen_of({}, 0).why_cpu, "");
+  EXPECT_EQ(chosen_of({"", "", ""}, 1).device, (Device{Device::Kind::gpu, 0}));
+  const AutoDevice second = chosen_of({"no kernels", "", ""}, 2);
+  EXPECT_EQ(second.device, (Device{Device::Kind::gpu, 1}));
+  EXPECT_EQ(second.why_cpu, "");
+  const AutoDevice none = chosen_of({"no kernels", "busy"}, 2);
+  EXPECT_EQ(none.device, kCpu);
+  EXPECT_EQ(none.why_cpu, "gpu:0: no kernels; gpu:1: busy");
+}
+
+MemoryShortage shortage(Purpose purpose) {
+  MemoryShortage s{.device = {Device::Kind::gpu, 0},
+                   .bytes = int64_t{144} << 30,
+                   .purpose = purpose,
+                   .memory = {.free_bytes = int64_t{40} << 30, .total_bytes = int64_t{140} << 30},
+                   .in_use = {}};
+  return s;
+}
+
+TEST(MemoryShortage, SaysWhatIsFreeAndWhoHasTheRest) {
+  MemoryShortage s = shortage(Purpose::weights);
+  EXPECT_EQ(s.text(),
+            "out of memory on gpu:0: 144.00 GiB for weights do not fit; of 140.00 GiB, 40.00 are "
+            "free, 100.00 in use by others and the driver");
+  s.in_use[static_cast<size_t>(Purpose::cache)].bytes = int64_t{30} << 30;
+  s.in_use[static_cast<size_t>(Purpose::activations)].bytes = int64_t{70} << 30;
+  s.in_use[kNumPurposes].bytes = int64_t{100} << 30;
+  EXPECT_EQ(s.text(),
+            "out of memory on gpu:0: 144.00 GiB for weights do not fit; of 140.00 GiB, 40.00 are "
+            "free, 70.00 for activations, 30.00 for cache");
+}
+
+TEST(MemoryShortage, HintsAtWhatHelpsItsPurpose) {
+  const auto helps = [](Purpose purpose, const char* what) {
+    return shortage(purpose).hint().find(what) != std::string::npos;
+  };
+  EXPECT_FALSE(helps(Purpose::weights, "micro-batch"));
+  EXPECT_TRUE(helps(Purpose::weights, "smaller model"));
+  EXPECT_TRUE(helps(Purpose::optimizer, "smaller model"));
+  EXPECT_TRUE(helps(Purpose::cache, "shorter sequences"));
+  EXPECT_TRUE(helps(Purpose::activations, "micro-batch"));
+}
+
 TEST(DeviceNames, AutoIsAGpuWhereThereIsOne) {
   const gpu::Status& found = gpu::status();
-  EXPECT_EQ(parse_device("auto").kind == Device::Kind::cpu, found.devices.empty());
+  bool usable = false;
+  for (size_t i = 0; i < found.devices.size(); ++i) {
+    usable |= gpu::why_unusable(static_cast<int>(i)).empty();
+  }
+  EXPECT_EQ(parse_device("auto").kind == Device::Kind::gpu, usable);
   EXPECT_EQ(found.why_none.empty(), !found.devices.empty());
   if (found.devices.empty()) {
     EXPECT_EQ(fault_of("gpu"), Fault::device);

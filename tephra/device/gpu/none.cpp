@@ -2,6 +2,7 @@
 // A build without a GPU backend.
 #include "tephra/base/error.h"
 #include "tephra/device/gpu/runtime.h"
+#include "tephra/device/gpu/usable.h"
 
 #if !TEPHRA_GPU
 
@@ -21,6 +22,7 @@ const Status& status() {
   return none;
 }
 
+const std::string& why_unusable(int) { return status().why_none; }
 std::vector<std::pair<std::string, std::string>> libraries() { return {}; }
 Stream& stream(Device) { refuse(); }
 void begin_op(Stream&, const char*) {}

@@ -13,6 +13,7 @@
 #include "tephra/device/device_failure.h"
 #include "tephra/device/gpu/platform.h"
 #include "tephra/device/gpu/settings.h"
+#include "tephra/device/gpu/usable.h"
 
 namespace tephra::gpu {
 namespace {
@@ -128,6 +129,36 @@ __global__ void fail_here() {
 #endif
 }
 
+// Whether the device has code of one of our kernels: all are compiled for the same architectures.
+std::string ask_why_unusable(int index) {
+  TEPHRA_GPU_API(FuncAttributes) attributes;
+  Result result = TEPHRA_GPU_API(SetDevice)(index);
+  if (result == kSuccess) {
+    result =
+        TEPHRA_GPU_API(FuncGetAttributes)(&attributes, reinterpret_cast<const void*>(&fail_here));
+  }
+  (void)TEPHRA_GPU_API(GetLastError)();  // told here, so not by the next call as well
+  if (result == kSuccess) return "";
+  if (result == kNotCompiledForDevice || result == TEPHRA_GPU_API(ErrorInvalidDeviceFunction)) {
+    return format("this build has no kernels for {}; docs/gpu.md says how to build them",
+                  status().devices[static_cast<size_t>(index)].architecture);
+  }
+  return format("it cannot be used now: {}", TEPHRA_GPU_API(GetErrorString)(result));
+}
+
+// Whether copies may read the host's pageable memory where it lies, after the call has returned.
+bool reads_pageable_memory(Device device) {
+#if defined(__HIP__)
+  constexpr auto kAttribute = hipDeviceAttributePageableMemoryAccess;
+#else
+  constexpr auto kAttribute = cudaDevAttrPageableMemoryAccess;
+#endif
+  int reads = 0;
+  check(TEPHRA_GPU_API(DeviceGetAttribute)(&reads, kAttribute, device.index),
+        "asking how memory is copied");
+  return reads != 0;
+}
+
 // TEPHRA_GPU_FAIL_AT=N: the Nth op of the process comes with a kernel that fails. How tests see a
 // run end so.
 int64_t fail_at() {
@@ -176,6 +207,15 @@ void fail(Result result, const char* what) {
 const Status& status() {
   static const Status found = look();
   return found;
+}
+
+const std::string& why_unusable(int index) {
+  static std::mutex mutex;
+  static auto* const answers = new std::map<int, std::string>;  // never destroyed
+  const std::lock_guard lock(mutex);
+  const auto known = answers->find(index);
+  if (known != answers->end()) return known->second;
+  return answers->emplace(index, ask_why_unusable(index)).first->second;
 }
 
 Stream::Stream(Device device) : device_(device) {
@@ -327,8 +367,12 @@ void copy_rows(Device device, Direction direction, const RowCopy& c) {
               static_cast<size_t>(c.bytes), static_cast<size_t>(c.rows), kind, s.raw()),
           "copying memory");
   }
-  // What comes from pageable memory has been taken when the call returns.
-  if (direction == Direction::to_host) s.synchronize();
+  // What comes from the host has been taken when the call returns: the driver stages pageable
+  // memory, except where the device reads it itself.
+  const bool from_host = direction == Direction::to_device;
+  if (direction == Direction::to_host || (from_host && reads_pageable_memory(device))) {
+    s.synchronize();
+  }
 }
 
 void fill_bytes(Device device, void* to, int value, int64_t bytes) {

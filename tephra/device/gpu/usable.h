@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "tephra/device/device.h"
+
+namespace tephra::gpu {
+
+// Why a GPU of status() cannot run this build's kernels; empty where it can. Kept apart from
+// status(), because asking sets the device up, which takes memory and time: only those that
+// somebody wants are asked, once each. Never throws.
+const std::string& why_unusable(int index);
+
+}  // namespace tephra::gpu
