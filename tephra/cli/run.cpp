@@ -41,7 +41,9 @@ std::string overview() {
   return format(
       "tephra {}: foundation models from text to a served model\n\n"
       "usage: tephra COMMAND [flags]\n{}\n"
-      "Every command explains itself: tephra COMMAND --help\n",
+      "Every command explains itself: tephra COMMAND --help\n"
+      "Exit codes: 0 done, 2 usage, 3 data, 4 device, 5 another rank, 70 a fault of tephra's own, "
+      "130 stopped by a signal\n",
       TEPHRA_VERSION, listing(""));
 }
 

@@ -131,6 +131,18 @@ TEST(AttentionBench, ComparesItsFormsWithMultiHeadAttention) {
   EXPECT_EQ(uneven.code, 2) << uneven.err;
 }
 
+TEST(AttentionBench, NamesTheFlagAndTheBoundsOfASizeItDoesNotTake) {
+  const auto complaint = [](const char* flag, const char* value) {
+    const Ran ran = Program{.path = TEPHRA_BINARY}({"bench", "attention", flag, value});
+    EXPECT_EQ(ran.code, 2);
+    return ran.err.substr(0, ran.err.find('\n'));
+  };
+  EXPECT_EQ(complaint("--head-dim", "64,1"),
+            "tephra bench attention: --head-dim: expected 2 to 65536, got 1");
+  EXPECT_EQ(complaint("--tokens", "2147483647"),
+            "tephra bench attention: --tokens: expected 1 to 16777216, got 2147483647");
+}
+
 TEST(TrainBench, HashesTheStateThatEqualRunsShare) {
   const auto hash = [](const char* tokens) {
     const Ran ran = Program{.path = TEPHRA_BINARY}(

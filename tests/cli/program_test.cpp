@@ -35,6 +35,7 @@ TEST(Program, ListsEveryCommandUnderItsGroup) {
     EXPECT_TRUE(contains(ran.out, c.summary)) << c.name;
     EXPECT_STRNE(c.group, "") << c.name;
   }
+  EXPECT_TRUE(contains(ran.out, "Exit codes: 0 done, 2 usage, 3 data, 4 device,")) << ran.out;
   const Ran bare = tephra_program({});
   EXPECT_EQ(bare.code, 2);
   EXPECT_EQ(bare.out, "");
