@@ -146,12 +146,13 @@ std::string ask_why_unusable(int index) {
   return format("it cannot be used now: {}", TEPHRA_GPU_API(GetErrorString)(result));
 }
 
-// Whether copies may read the host's pageable memory where it lies, after the call has returned.
+// Whether copies may read the host's pageable memory where it lies, after the call has returned:
+// where the device shares the host's page tables. Elsewhere the driver stages what they read.
 bool reads_pageable_memory(Device device) {
 #if defined(__HIP__)
-  constexpr auto kAttribute = hipDeviceAttributePageableMemoryAccess;
+  constexpr auto kAttribute = hipDeviceAttributePageableMemoryAccessUsesHostPageTables;
 #else
-  constexpr auto kAttribute = cudaDevAttrPageableMemoryAccess;
+  constexpr auto kAttribute = cudaDevAttrPageableMemoryAccessUsesHostPageTables;
 #endif
   int reads = 0;
   check(TEPHRA_GPU_API(DeviceGetAttribute)(&reads, kAttribute, device.index),
