@@ -110,7 +110,8 @@ void expect_alone_as_in_company(Model& model, const std::vector<int64_t>& length
                             to_device(clone(company.step->experts().column_view(0, 1)), kCpu)))
           << what << ": experts of step " << i;
     }
-    EXPECT_EQ(passes(*alone.step), gpu::status().devices[0].architecture == "sm_90");
+    const gpu::Info& device = gpu::status().devices[0];  // the kernel has 129 blocks that all run
+    EXPECT_EQ(passes(*alone.step), device.architecture == "sm_90" && device.multiprocessors > 128);
     EXPECT_FALSE(passes(*company.step));
   }
 }

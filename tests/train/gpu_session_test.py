@@ -25,7 +25,7 @@ BINARIES = ("device_test", "core_test", "ops_test", "infer_test", "optim_test")
 GTEST = "#!/bin/sh\necho '[  PASSED  ] 3 tests.'\n"
 TEPHRA = "#!/bin/sh\necho '12.5 tokens/s'\necho 'loss 1.5: abc'\n"
 RANDOM = "#!/bin/sh\necho \"loss 1.5: $(date +%N)1\"\n"
-OTHERS = {"nvidia-smi": "#!/bin/sh\necho Stand-in\n", "sanitizer": "#!/bin/sh\necho '=== ERROR SUMMARY: 0 errors'\n"}
+OTHERS = {"nvidia-smi": "#!/bin/sh\necho Stand-in\n", "sanitizer": GTEST + "echo '=== ERROR SUMMARY: 0 errors'\n"}
 # It cannot be asked to end, and neither can its child. Both are to be found in $PIDS.
 STUBBORN = "#!/bin/sh\ntrap '' TERM\nsleep 120 &\necho $$ $! >>$PIDS\nwait\n"
 
@@ -98,6 +98,16 @@ class Session(unittest.TestCase):
                              sorted(f"./{name}.log" for name in order))
         self.assertEqual(sorted(os.listdir(self.out)), ["check.tar.gz", "summary.txt"])
         self.assertEqual(os.listdir(self.temporary), [])
+
+    def test_hazards_count_in_our_kernels_and_not_in_the_librarys(self):
+        report = "echo '=== Error: Race reported between Read access at {}+0xa40'\n"
+        for kernel, verdict in (("nvjet_sm90_tst_96x192", "PASS"), ("void tephra::rows<4>", "FAIL")):
+            self.program(self.root / "path/sanitizer", GTEST + report.format(kernel))
+            self.check("racecheck-cca")
+            self.assertEqual(self.verdicts(), {"racecheck-cca": verdict})
+        self.program(self.root / "path/sanitizer", "#!/bin/sh\necho it crashed\nexit 1\n")
+        self.check("racecheck-cca")
+        self.assertEqual(self.verdicts(), {"racecheck-cca": "FAIL"})
 
     def test_an_archive_replaces_the_folder_beside_it(self):
         self.make_kit("two")

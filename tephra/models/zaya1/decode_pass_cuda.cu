@@ -429,6 +429,7 @@ class PassBlock {
       const int chosen = choice(kChoice);
       if (chosen == p_.sizes.experts) x = bf16(0.0f);
       if (chosen == p_.sizes.experts || chosen == guessed_) break;
+      __syncthreads();             // all have read the sums
       if (more) wait_for_first();  // whose room is needed once more
       ask_gate_and_down(l, chosen);
       ask_up(l, chosen);
