@@ -47,7 +47,8 @@ void describe(Flags& flags, Options& o) {
   flags.add("--seconds", o.seconds, "for comparing a step with the peak").range(0, 3600);
   flags.add("--quick", o.quick, "fewer passes, fewer and smaller points");
   flags.note_given(nullptr);
-  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  flags.add("--device", o.device,
+            "cpu, gpu, gpu:N, or auto: the first GPU if there is one, the CPU for a config");
   flags.add("--model PRESET", o.model,
             "whole steps of a preset instead (tephra checkpoint random --help lists them); on a "
             "GPU always, default zaya1-8b. The flags from here on are for these");
@@ -261,8 +262,8 @@ RunConfig run_config(const Options& o) {
 
 int run_config_bench(const Options& o) {
   require_none(o.of_steps,
-               "for whole steps, of --model PRESET or on a GPU; a config on the CPU has --set "
-               "KEY=VALUE");
+               "for whole steps, of --model PRESET or on a GPU; a config on the CPU has --config "
+               "FILE and --set KEY=VALUE");
   const TrainBenchOptions options{
       .config = run_config(o), .tokens = o.tokens, .seconds = o.seconds, .quick = o.quick};
   require(whole_documents(options.config, o.tokens) == o.tokens,
@@ -283,14 +284,16 @@ void check_steps(const Options& o, bool on_cpu) {
                "for a config, which is measured on the CPU: with --device cpu, without --model");
   require(!on_cpu || !o.profile, "--profile: only kernels of a GPU are timed, got --device {}",
           o.device);
-  require(o.micro_tokens % o.context == 0, "--micro-tokens: expected a multiple of --context {}",
-          o.context);
+  require(o.micro_tokens % o.context == 0,
+          "--micro-tokens: expected a multiple of --context {}, got {}", o.context, o.micro_tokens);
   require(o.batch_tokens % o.micro_tokens == 0,
-          "--batch-tokens: expected a multiple of --micro-tokens {}", o.micro_tokens);
+          "--batch-tokens: expected a multiple of --micro-tokens {}, got {}", o.micro_tokens,
+          o.batch_tokens);
 }
 
 int run(const Options& given) {
   Options o = given;
+  if (o.device == "auto" && o.model.empty() && !o.of_config.empty()) o.device = "cpu";
   const bool on_cpu = parse_device(o.device).kind == Device::Kind::cpu;
   if (o.model.empty() && on_cpu) return run_config_bench(o);
   check_steps(o, on_cpu);

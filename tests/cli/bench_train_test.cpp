@@ -96,7 +96,7 @@ TEST(TrainBench, ChecksItsFlagsBeforeTheModelIsMade) {
   EXPECT_EQ(refused({"--model", "zaya1-8b", "--profile"}),
             "tephra bench train: --profile: only kernels of a GPU are timed, got --device cpu");
   EXPECT_EQ(refused({"--model", "zaya1-8b", "--micro-tokens", "3"}),
-            "tephra bench train: --micro-tokens: expected a multiple of --context 4096");
+            "tephra bench train: --micro-tokens: expected a multiple of --context 4096, got 3");
 }
 
 TEST(TrainBench, StopsWhenItIsAsked) {

@@ -242,7 +242,9 @@ TEST_F(RsaKilled, GoesOnWithTheRoundsOfASingleProblem) {
 }
 
 TEST_F(RsaKilled, LeavesTheRoundsOfAnotherModelAlone) {
-  EXPECT_EQ(ended_at("part", 3, "INT", alone("part")), 130) << said_by("part");
+  std::vector<std::string> first = alone("part");
+  first.insert(first.end(), {"--dtype", "f32"});
+  EXPECT_EQ(ended_at("part", 3, "INT", first), 130) << said_by("part");
   const std::string before = tree("part") + read_file(scratch_ / "part/unfinished.jsonl");
   std::vector<std::string> other = alone("part");
   other.insert(other.end(), {"--dtype", "bf16"});
@@ -251,7 +253,9 @@ TEST_F(RsaKilled, LeavesTheRoundsOfAnotherModelAlone) {
   std::filesystem::create_directories(scratch_ / "other");
   make_chat_model(scratch_ / "other/model", 8);
   model_ = "other/model";
-  expect_refused(alone("part"), 2, "model was ");
+  std::vector<std::string> same = alone("part");
+  same.insert(same.end(), {"--dtype", "f32"});
+  expect_refused(same, 2, "model was ");
   EXPECT_EQ(tree("part") + read_file(scratch_ / "part/unfinished.jsonl"), before);
 }
 
