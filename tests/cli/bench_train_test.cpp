@@ -83,7 +83,8 @@ TEST(TrainBench, RefusesFlagsOfItsOtherUse) {
   EXPECT_EQ(refused({"--quick", "--model", "tiny"}), "tephra bench train: --quick" + for_config);
   EXPECT_EQ(refused({"--model", "tiny", "--set", "a=1"}), "tephra bench train: --set" + for_config);
   const std::string for_steps =
-      ": for whole steps, of --model PRESET or on a GPU; a config on the CPU has --set KEY=VALUE";
+      ": for whole steps, of --model PRESET or on a GPU; a config on the CPU has --config FILE and "
+      "--set KEY=VALUE";
   EXPECT_EQ(refused({"--hash"}), "tephra bench train: --hash" + for_steps);
   EXPECT_EQ(refused({"--micro-tokens", "2048"}), "tephra bench train: --micro-tokens" + for_steps);
   EXPECT_EQ(refused({"--recompute", "nope"}), "tephra bench train: --recompute" + for_steps);
