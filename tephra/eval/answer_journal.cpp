@@ -166,15 +166,16 @@ AnswerJournal::AnswerJournal(const Path& path, const Json& settings, bool overwr
   }
   if (!other.empty()) left = {};
   if (left.answers.empty() && !overwrite && check_results) begin_only_if(check_results);
-  file_.emplace(path, left.bytes);
   found_ = std::move(left.answers);
   size_ = std::ssize(found_);
-  if (!left.head) write_head(Json::Object{{"format", kJournalFormat}, {"settings", settings}});
+  kept_bytes_ = left.bytes;
+  if (!left.head) head_ = Json::Object{{"format", kJournalFormat}, {"settings", settings}};
+  flush_folder(std::filesystem::absolute(path_).parent_path());
 }
 
 AnswerJournal::~AnswerJournal() {
   std::error_code ignored;
-  if (size() == 0) std::filesystem::remove(path_, ignored);
+  if (!file_holds_answers_) std::filesystem::remove(path_, ignored);
 }
 
 void AnswerJournal::begin_only_if(const std::function<void()>& allowed) const {
@@ -187,9 +188,11 @@ void AnswerJournal::begin_only_if(const std::function<void()>& allowed) const {
   }
 }
 
-AnswerJournal::Left AnswerJournal::left_by_others(bool overwrite) const {
+AnswerJournal::Left AnswerJournal::left_by_others(bool overwrite) {
   try {
-    return read();
+    Left left = read();
+    file_holds_answers_ = !left.answers.empty();
+    return left;
   } catch (const Error& error) {
     if (!overwrite || error.fault() != Fault::data) throw;
     log_warning("{}; it is begun anew", error.what());
@@ -236,16 +239,17 @@ void AnswerJournal::take_found(
   found_.clear();
 }
 
-void AnswerJournal::write_head(const Json& head) {
-  file_->append(hashed_line(head.dump()));
-  flush_now_and_then();
-  flush_folder(std::filesystem::absolute(path_).parent_path());
-}
-
 void AnswerJournal::add(const Json& answer) {
+  if (!file_) begin_to_write();
   file_->append(hashed_line(answer.dump()));
+  file_holds_answers_ = true;
   ++size_;
   flush_now_and_then();
+}
+
+void AnswerJournal::begin_to_write() {
+  file_.emplace(path_, kept_bytes_);
+  if (head_) file_->append(hashed_line(head_->dump()));
 }
 
 // Answers may be many a second, and each flush takes milliseconds.

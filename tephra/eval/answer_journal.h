@@ -28,6 +28,7 @@ class AnswerJournal {
   // writes it, or it is no journal. Fault::data when a line is damaged, unless `overwrite` is true.
   // `check_results` throws where results of a run that has ended are not to be replaced: it is
   // asked when there are no answers to go on with, while no other process may write.
+  // The file is as it was until the first answer: a run that is refused before replaces nothing.
   AnswerJournal(const Path& path, const Json& settings, bool overwrite,
                 const std::function<void()>& check_results = {});
   ~AnswerJournal();  // leaves no file without answers
@@ -58,16 +59,19 @@ class AnswerJournal {
     std::optional<Json> head;
     std::vector<Json> answers;
   };
-  Left left_by_others(bool overwrite) const;
+  Left left_by_others(bool overwrite);
   Left read() const;
   std::string where(size_t answer) const;  // "FILE:LINE"
   void begin_only_if(const std::function<void()>& allowed) const;
-  void write_head(const Json& head);
+  void begin_to_write();  // cuts what is not gone on with
   void flush_now_and_then();
 
   Path path_;
   FileLock lock_;
-  std::optional<AppendFile> file_;
+  std::optional<AppendFile> file_;  // from the first new answer on
+  bool file_holds_answers_ = true;  // of others, or damaged ones, too
+  int64_t kept_bytes_ = 0;          // that it goes on behind
+  std::optional<Json> head_;        // to be written before the first answer
   std::vector<Json> found_;
   int64_t size_ = 0;
   double next_flush_ = 0;

@@ -255,6 +255,14 @@ TEST_F(RsaKilled, LeavesTheRoundsOfAnotherModelAlone) {
   EXPECT_EQ(tree("part") + read_file(scratch_ / "part/unfinished.jsonl"), before);
 }
 
+TEST_F(RsaKilled, KeepsItsRoundsWhereWhatWouldReplaceThemIsRefused) {
+  EXPECT_EQ(ended_at("part", 3, "INT", alone("part")), 130) << said_by("part");
+  const std::string before = read_file(scratch_ / "part/unfinished.jsonl");
+  expect_refused({"--prompt", "x", "--beta", "4000", "--out", at("part"), "--overwrite"}, 2,
+                 "do not fit the context of 2048");
+  EXPECT_EQ(read_file(scratch_ / "part/unfinished.jsonl"), before);
+}
+
 TEST_F(RsaKilled, MakesTheRoundsBehindARemovedLineAgain) {
   EXPECT_EQ(rsa(alone("whole")).code, 0);
   EXPECT_EQ(ended_at("part", 6, "KILL", alone("part")), 137);

@@ -131,6 +131,23 @@ TEST(AnswerJournals, NameADamagedLineAndKeepTheOthers) {
   EXPECT_EQ(refused(path, true), "no error");
 }
 
+TEST(AnswerJournals, ReplaceNothingBeforeTheFirstAnswer) {
+  const Scratch scratch;
+  const Path path = scratch / "j";
+  const Json other = Json::Object{{"seed", 2}};
+  { AnswerJournal(path, kSettings, false).add(Json::Object{{"number", 0}}); }
+  const std::string whole = read_file(path);
+  { const AnswerJournal refused_later(path, other, true); }
+  EXPECT_EQ(read_file(path), whole);
+  std::string damaged = whole;
+  damaged[whole.find("\"number\":0") + 9] = '7';
+  write_file(path, damaged);
+  { const AnswerJournal refused_later(path, kSettings, true); }
+  EXPECT_EQ(read_file(path), damaged);
+  { AnswerJournal(path, other, true).add(Json::Object{{"number", 5}}); }
+  { EXPECT_EQ(AnswerJournal(path, other, false).found()[0].dump(), R"({"number":5})"); }
+}
+
 TEST(AnswerJournals, MustSayTheirSettings) {
   const Scratch scratch;
   const Path path = scratch / "j";
