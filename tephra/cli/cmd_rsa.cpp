@@ -310,27 +310,28 @@ void solve(Work& work, Engine& engine, const Tokenizer& tokenizer, const RsaOpti
     if (work.outcomes[i]) continue;
     open.push_back(i);
     problems.push_back(work.questions[i].problem);
-    problems.back().begun = std::move(work.begun[i]);
+    problems.back().begun = work.begun[i];
   }
-  Rsa rsa(engine, tokenizer, std::move(problems), options, o.sequences);
+  std::optional<Rsa> rsa;
   const auto keep = [&](size_t p) {
     const size_t i = open[p];
-    keep_rounds(work, i, rsa.whole_rounds(p), options, journal);
-    if (rsa.finished(p) && !work.outcomes[i]) {
-      work.outcomes[i] = rsa_outcome(work.questions[i], rsa.take(p));
+    keep_rounds(work, i, rsa->whole_rounds(p), options, journal);
+    if (rsa->finished(p) && !work.outcomes[i]) {
+      work.outcomes[i] = rsa_outcome(work.questions[i], rsa->take(p));
     }
   };
   const double begin = steady_seconds(), before = work.seconds;
   try {
+    rsa.emplace(engine, tokenizer, std::move(problems), options, o.sequences);
     RsaProgress progress(std::ssize(work.questions), work.finished(), work.all_rounds(), options);
-    while (!rsa.finished() && !interrupted()) {
-      if (const auto ended = rsa.next(0.1)) {
-        progress.ended(*ended, rsa.new_tokens());
+    while (!rsa->finished() && !interrupted()) {
+      if (const auto ended = rsa->next(0.1)) {
+        progress.ended(*ended, rsa->new_tokens());
         work.seconds = before + steady_seconds() - begin;
         keep(ended->problem);
-        if (rsa.finished(ended->problem)) progress.answered();
+        if (rsa->finished(ended->problem)) progress.answered();
       }
-      progress.show(rsa.new_tokens());
+      progress.show(rsa->new_tokens());
     }
     if (interrupted()) work.error.emplace(Fault::interrupted, "interrupted");
   } catch (const Error& error) {
@@ -338,11 +339,11 @@ void solve(Work& work, Engine& engine, const Tokenizer& tokenizer, const RsaOpti
   }
   work.seconds = before + steady_seconds() - begin;
   if (!work.error) return;
-  for (size_t p = 0; p < open.size(); ++p) keep(p);  // where what was to follow failed at once
+  for (size_t p = 0; rsa && p < open.size(); ++p) keep(p);  // what was to follow failed at once
   if (work.questions.size() > 1 || open.empty() || work.outcomes[0]) return;
-  if (const auto whole = rsa.whole_rounds(0); !whole.empty()) {
-    work.outcomes[0] = rsa_outcome(work.questions[0], {.rounds = {whole.begin(), whole.end()}});
-  }
+  const auto whole = rsa ? rsa->whole_rounds(0) : std::span(std::as_const(work.begun[0].rounds));
+  if (whole.empty()) return;
+  work.outcomes[0] = rsa_outcome(work.questions[0], {.rounds = {whole.begin(), whole.end()}});
 }
 
 std::string what_was_finished(const Options& o, const RsaOptions& options, const Work& work) {
