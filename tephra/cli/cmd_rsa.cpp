@@ -220,6 +220,7 @@ Json settings_of(const Options& o, const RsaOptions& options,
   }
   Json json = rsa_options_json(options, form_json(o));
   json["tephra"] = TEPHRA_VERSION;
+  json["line"] = "round";  // what the journal has of a problem; once it was all of it
   json["model"] = mark_of_model(o.model);
   json["questions"] = format("{} with hash {}", questions.size(), hash_text(xxh3(all)));
   json["dtype"] = to_text(dtype_for(o.dtype, device));
@@ -260,8 +261,10 @@ struct Work {
 
 // Where somebody removed a line that was damaged, the later rounds of its problem are made again,
 // too.
-void take_up(Work& work, AnswerJournal& journal, const RsaOptions& options) {
-  journal.take_found([&](const Json& line, const std::string& where) {
+Work taken_up(const std::vector<RsaQuestion>& questions, AnswerJournal& journal,
+              const RsaOptions& options) {
+  Work work(questions);
+  const bool all = journal.take_found([&](const Json& line, const std::string& where) {
     const Fields fields(line, where);
     const int64_t number = fields.integer("number"), round = fields.integer("round");
     require_data(number >= 0 && number < std::ssize(work.questions), "{}: no question {} was asked",
@@ -278,12 +281,14 @@ void take_up(Work& work, AnswerJournal& journal, const RsaOptions& options) {
     ++work.rounds[i];
     work.seconds = std::max(work.seconds, seconds);
   });
-  if (work.all_rounds() == 0) return;
+  if (!all) return Work(questions);
+  if (work.all_rounds() == 0) return work;
   for (size_t i = 0; i < work.questions.size(); ++i) {
     if (work.rounds[i] <= options.rounds) continue;
     work.outcomes[i] = rsa_outcome(work.questions[i], std::exchange(work.begun[i], {}));
   }
   log_info("{} before and are in {}", work.progress(options), journal.path().string());
+  return work;
 }
 
 // The rounds of question `i` that have become whole.
@@ -467,14 +472,13 @@ int run(const Options& o) {
   options = fitted_to(options, questions, engine);
   log_info("{} {}: {}", questions.size(), questions.size() == 1 ? "problem" : "problems",
            to_text(options));
-  Work work(questions);
   std::optional<AnswerJournal> journal;
   if (o.out) {
     journal.emplace(Path(*o.out) / kUnfinishedFile, settings_of(o, options, questions, device),
                     o.overwrite, [&] { check_results(o); });
     for (const char* name : {kTreeFile, kPageFile}) remove_unnamed(Path(*o.out) / name);
-    take_up(work, *journal, options);
   }
+  Work work = journal ? taken_up(questions, *journal, options) : Work(questions);
   solve(work, engine, tokenizer, options, o, journal ? &*journal : nullptr);
   return tell(o, options, work, journal ? &*journal : nullptr);
 }

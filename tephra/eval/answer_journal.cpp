@@ -50,8 +50,6 @@ std::string differences(const Json& before, const Json& now) {
   return all;
 }
 
-constexpr const char* kTakeHint =
-    "remove that line: what it answered is then answered again; the others are kept";
 constexpr const char* kLineHint =
     "remove that line: what it answered is then answered again; or give --overwrite to begin anew";
 constexpr const char* kHeadHint =
@@ -153,8 +151,11 @@ AnswerJournal::FileLock::~FileLock() {
 
 AnswerJournal::AnswerJournal(const Path& path, const Json& settings, bool overwrite,
                              const std::function<void()>& check_results)
-    : path_(path), lock_(path) {
-  Left left = left_by_others(overwrite);
+    : path_(path),
+      lock_(path),
+      overwrite_(overwrite),
+      head_(Json::Object{{"format", kJournalFormat}, {"settings", settings}}) {
+  Left left = left_by_others();
   const std::string other =
       left.head ? differences(*left.head->find("settings"), settings) : std::string();
   if (!other.empty() && !left.answers.empty() && !overwrite) {
@@ -166,10 +167,7 @@ AnswerJournal::AnswerJournal(const Path& path, const Json& settings, bool overwr
   }
   if (!other.empty()) left = {};
   if (left.answers.empty() && !overwrite && check_results) begin_only_if(check_results);
-  found_ = std::move(left.answers);
-  size_ = std::ssize(found_);
-  kept_bytes_ = left.bytes;
-  if (!left.head) head_ = Json::Object{{"format", kJournalFormat}, {"settings", settings}};
+  begin_with(std::move(left));
   flush_folder(std::filesystem::absolute(path_).parent_path());
 }
 
@@ -188,14 +186,25 @@ void AnswerJournal::begin_only_if(const std::function<void()>& allowed) const {
   }
 }
 
-AnswerJournal::Left AnswerJournal::left_by_others(bool overwrite) {
+void AnswerJournal::begin_with(Left left) {
+  kept_bytes_ = left.bytes;
+  found_ = std::move(left.answers);
+  size_ = std::ssize(found_);
+}
+
+bool AnswerJournal::may_begin_anew(const Error& error) const {
+  if (!overwrite_ || error.fault() != Fault::data) return false;
+  log_warning("{}; it is begun anew", error.what());
+  return true;
+}
+
+AnswerJournal::Left AnswerJournal::left_by_others() {
   try {
     Left left = read();
     file_holds_answers_ = !left.answers.empty();
     return left;
   } catch (const Error& error) {
-    if (!overwrite || error.fault() != Fault::data) throw;
-    log_warning("{}; it is begun anew", error.what());
+    if (!may_begin_anew(error)) throw;
     return {};
   }
 }
@@ -227,16 +236,17 @@ std::string AnswerJournal::where(size_t answer) const {
   return format("{}:{}", path_.string(), answer + 2);  // behind the head, from 1 on
 }
 
-void AnswerJournal::take_found(
+bool AnswerJournal::take_found(
     const std::function<void(const Json&, const std::string& where)>& take) {
-  for (size_t i = 0; i < found_.size(); ++i) {
-    try {
-      take(std::exchange(found_[i], {}), where(i));
-    } catch (const Error& error) {
-      throw Error(error.fault(), error.what(), kTakeHint);
-    }
+  try {
+    for (size_t i = 0; i < found_.size(); ++i) take(std::exchange(found_[i], {}), where(i));
+  } catch (const Error& error) {
+    if (!may_begin_anew(error)) throw Error(error.fault(), error.what(), kLineHint);
+    begin_with({});
+    return false;
   }
   found_.clear();
+  return true;
 }
 
 void AnswerJournal::add(const Json& answer) {
@@ -249,7 +259,7 @@ void AnswerJournal::add(const Json& answer) {
 
 void AnswerJournal::begin_to_write() {
   file_.emplace(path_, kept_bytes_);
-  if (head_) file_->append(hashed_line(head_->dump()));
+  if (kept_bytes_ == 0) file_->append(hashed_line(head_.dump()));
 }
 
 // Answers may be many a second, and each flush takes milliseconds.

@@ -310,12 +310,30 @@ TEST_F(RsaKilled, NamesALineThatIsDamaged) {
   EXPECT_EQ(read_file(file), journal);
 }
 
+TEST_F(RsaKilled, BeginsAnewWhereALineCannotBe) {
+  EXPECT_EQ(rsa(alone("whole")).code, 0);
+  EXPECT_EQ(ended_at("part", 4, "KILL", alone("part")), 137);
+  const Path file = scratch_ / "part/unfinished.jsonl";
+  std::string journal = read_file(file);
+  journal.erase(journal.rfind('\n') + 1);
+  const size_t second = journal.find('\n') + 1;
+  write_file(file, journal + journal.substr(second, journal.find('\n', second) + 1 - second));
+  expect_refused(alone("part"), 3, "expected a round from ");
+  std::vector<std::string> anew = alone("part");
+  anew.push_back("--overwrite");
+  const Ran ran = rsa(anew);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_NE(ran.err.find("; it is begun anew"), std::string::npos) << ran.err;
+  EXPECT_EQ(tree("part"), tree("whole"));
+}
+
 TEST_F(RsaKilled, RefusesOtherSettings) {
   EXPECT_EQ(ended_at("part", 3, "KILL"), 137);
   std::vector<std::string> other = words("part");
   other.insert(other.end(), {"--temperature", "0.5"});
   const std::string journal = read_file(scratch_ / "part/unfinished.jsonl");
   EXPECT_NE(journal.find("\"instructions\":"), std::string::npos);
+  EXPECT_NE(journal.find("\"line\":\"round\""), std::string::npos);
   expect_refused(other, 2, "other settings, which has not ended: temperature was 1");
   write_file(scratch_ / "q.jsonl",
              read_file(scratch_ / "q.jsonl") + "{\"question\": \"0?\", \"answer\": 0}\n");

@@ -187,19 +187,25 @@ TEST(AnswerJournals, RefuseAttemptsThatCannotBe) {
     return Json::Object{{"group", "g"},        {"problem", problem}, {"sample", 0},
                         {"completion", "yes"}, {"tokens", tokens},   {"finish", "eos"}};
   };
-  const auto said = [&](const Json& second) {
+  const auto said = [&](const Json& second, bool overwrite = false) {
     std::filesystem::remove(path);
     {
       AnswerJournal journal(path, kSettings, false);
       journal.add(line(0, 1));
       journal.add(second);
     }
-    return message_of([&] { AttemptJournal(path, kSettings, false); });
+    return message_of([&] {
+      const AttemptJournal journal(path, kSettings, overwrite);
+      EXPECT_EQ(journal.known("g"), overwrite ? 0 : 2);
+      EXPECT_EQ(journal.lines().size(), overwrite ? 0 : 2);
+    });
   };
   EXPECT_EQ(said(line(1, 1)), "no error");
   EXPECT_EQ(said(line(1, -1)), path.string() + ":3: expected no negative numbers");
   EXPECT_EQ(said(line(-1, 1)), path.string() + ":3: expected no negative numbers");
   EXPECT_EQ(said(line(0, 1)), path.string() + ":3: this attempt is there already");
+  EXPECT_EQ(said(line(0, 1), true), "no error");  // it begins anew
+  EXPECT_EQ(found_in(path).size(), 2u);           // with its first answer
 }
 
 TEST(AnswerJournals, KnowAModelByItsFiles) {
