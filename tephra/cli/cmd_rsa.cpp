@@ -447,6 +447,10 @@ void check_results(const Options& o) {
 // Hours of work must not end at a folder that cannot be written, nor replace that of others.
 void check_output(const Options& o) {
   if (!o.out) return;
+  // A tree beside the weights would be taken for a part of another model.
+  std::error_code missing;
+  require(!std::filesystem::equivalent(*o.out, o.model, missing),
+          "--out: {} is the model's folder; give another", *o.out);
   make_writable_folder(*o.out);
   if (!o.overwrite && !std::filesystem::exists(Path(*o.out) / kUnfinishedFile)) check_results(o);
 }

@@ -427,6 +427,7 @@ TEST_F(RsaCommand, SaysWhatIsWrongBeforeAnyWork) {
   expect_refused({"--questions", "q", "--answer", "4"}, 2, "--answer is for --prompt");
   expect_refused({"--prompt", "x", "--no-think"}, 2, "--no-think is for --chat");
   expect_refused({"--prompt", "x", "--overwrite"}, 2, "--overwrite is for --out");
+  expect_refused({"--prompt", "x", "--out", at("model/.")}, 2, "is the model's folder");
   expect_refused({"--prompt", "x", "--samples", "3"}, 2, "--samples is for --environments");
   expect_refused({"--questions", "q", "--split", "train"}, 2, "--split is for --environments");
 }
