@@ -351,11 +351,17 @@ void solve(Work& work, Engine& engine, const Tokenizer& tokenizer, const RsaOpti
   work.outcomes[0] = rsa_outcome(work.questions[0], {.rounds = {whole.begin(), whole.end()}});
 }
 
-std::string what_was_finished(const Options& o, const RsaOptions& options, const Work& work) {
+std::string what_was_finished(const Options& o, const RsaOptions& options, const Work& work,
+                              AnswerJournal* journal) {
   if (work.all_rounds() == 0) return "nothing was finished";
-  return work.progress(options) + (o.out
-                                       ? format(" and are in {}; the same command goes on", *o.out)
-                                       : "; with --out they would be kept");
+  std::string text = work.progress(options);
+  if (!journal) return text + "; with --out they would be kept";
+  text += format(" and are in {}", *o.out);
+  if (const int64_t lost = journal->unwritten(); lost > 0) {
+    text +=
+        format(", but for {} {} that could not be written", lost, lost == 1 ? "round" : "rounds");
+  }
+  return text + "; the same command goes on";
 }
 
 // A trace that was cut has no answer, mostly.
@@ -429,7 +435,7 @@ int tell(const Options& o, const RsaOptions& options, Work& work, AnswerJournal*
   if (work.error) {
     std::string told = work.error->what();
     if (unwritten) told += format("; {}", unwritten->what());
-    throw Error(work.error->fault(), told + "; " + what_was_finished(o, options, work),
+    throw Error(work.error->fault(), told + "; " + what_was_finished(o, options, work, journal),
                 work.error->hint());
   }
   print_results(o, report);

@@ -274,6 +274,17 @@ void AnswerJournal::flush_now_and_then() {
   }
 }
 
+int64_t AnswerJournal::unwritten() {
+  if (!file_) return 0;
+  try {
+    file_->flush();
+    return 0;
+  } catch (const Error&) {  // told by whoever asks
+    const std::string text = read_file(path_, int64_t{1} << 40);
+    return size_ + 1 - std::max<int64_t>(1, std::count(text.begin(), text.end(), '\n'));
+  }
+}
+
 void AnswerJournal::remove() { std::filesystem::remove(path_); }
 
 }  // namespace tephra

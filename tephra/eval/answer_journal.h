@@ -44,6 +44,7 @@ class AnswerJournal {
   // disk it waits in memory, with a warning.
   void add(const Json& answer);
   int64_t size() const { return size_; }
+  int64_t unwritten();  // how many of them are still in memory alone; tries once more to write them
   const Path& path() const { return path_; }
   void remove();  // the results lie elsewhere now
 

@@ -2,7 +2,10 @@
 // `tephra rsa` from the command line.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <regex>
+#include <string>
 
 #include "tephra/base/files.h"
 #include "tephra/base/format.h"
@@ -297,6 +300,28 @@ TEST_F(RsaKilled, EndsCleanlyAtCtrlC) {
   EXPECT_EQ(rsa(words("part")).code, 0);
   EXPECT_EQ(rsa(words("whole")).code, 0);
   EXPECT_EQ(tree("part"), tree("whole"));
+}
+
+TEST_F(RsaKilled, CountsWhatAFullDiskDidNotTake) {
+  std::string command = format("{} rsa --model {} --kv-memory 32MiB", TEPHRA_BINARY, at("model"));
+  for (const std::string& word : alone("part")) {
+    command += " '" + (word == "40" ? "1000" : word) + "'";  // no end before Ctrl-C
+  }
+  const std::string script = format(
+      "ulimit -f 4; {} 2> {} & p=$!; until grep -q 'kept in memory' {}; do "
+      "kill -0 $p || break; sleep 0.05; done; kill -INT $p; wait $p",
+      command, at("said"), at("said"));
+  const Ran ran = Program{.path = "/bin/bash"}({"-c", script});
+  const std::string said = read_file(scratch_ / "said");
+  EXPECT_EQ(ran.code, 130) << said;
+  std::smatch told;
+  ASSERT_TRUE(std::regex_search(
+      said, told,
+      std::regex("([0-9]+) of 1001 rounds were finished and are in .*, but for ([0-9]+) round")))
+      << said;
+  const std::string journal = read_file(scratch_ / "part/unfinished.jsonl");
+  const auto lines = std::count(journal.begin(), journal.end(), '\n');
+  EXPECT_EQ(std::stol(told[1]) - std::stol(told[2]), lines - 1) << said;
 }
 
 TEST_F(RsaKilled, NamesALineThatIsDamaged) {

@@ -3,8 +3,10 @@
 #include "tephra/eval/answer_journal.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "tephra/base/error.h"
@@ -146,6 +148,28 @@ TEST(AnswerJournals, ReplaceNothingBeforeTheFirstAnswer) {
   EXPECT_EQ(read_file(path), damaged);
   { AnswerJournal(path, other, true).add(Json::Object{{"number", 5}}); }
   { EXPECT_EQ(AnswerJournal(path, other, false).found()[0].dump(), R"({"number":5})"); }
+}
+
+TEST(AnswerJournals, SayWhatAFullDiskKeepsInMemory) {
+  const Scratch scratch;
+  const Path path = scratch / "j";
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  {
+    AnswerJournal journal(path, kSettings, false);
+    EXPECT_EQ(journal.unwritten(), 0);
+    journal.add(Json::Object{{"number", 0}});
+    const rlimit limit = {std::filesystem::file_size(path) + 10, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    for (int i = 1; i < 4; ++i) journal.add(Json::Object{{"number", i}});
+    EXPECT_EQ(journal.unwritten(), 3);  // one of them in part
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    EXPECT_EQ(journal.unwritten(), 0);
+    EXPECT_EQ(journal.size(), 4);
+  }
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(found_in(path).size(), 4u);
 }
 
 TEST(AnswerJournals, MustSayTheirSettings) {
