@@ -461,10 +461,13 @@ Results evaluate(const Options& o, const Inputs& in, AttemptJournal* journal) {
     }
   } catch (const Error& error) {
     if (!journal || journal->lines().size() == 0) throw;
-    throw Error(error.fault(),
-                format("{}; {} answers are in {}, and the same command goes on behind them",
-                       error.what(), journal->lines().size(), journal->lines().path().string()),
-                error.hint());
+    const int64_t unwritten = journal->unwritten();
+    throw Error(
+        error.fault(),
+        format("{}; {} answers are in {}{}, and the same command goes on behind them", error.what(),
+               journal->lines().size() - unwritten, journal->lines().path().string(),
+               unwritten > 0 ? format(" ({} more could not be written)", unwritten) : ""),
+        error.hint());
   }
   return results;
 }

@@ -220,6 +220,7 @@ Json settings_of(const Options& o, const RsaOptions& options,
   }
   Json json = rsa_options_json(options, form_json(o));
   json["tephra"] = TEPHRA_VERSION;
+  json["line"] = "round";  // what the journal has of a problem; once it was all of it
   json["model"] = mark_of_model(o.model);
   json["questions"] = format("{} with hash {}", questions.size(), hash_text(xxh3(all)));
   json["dtype"] = to_text(dtype_for(o.dtype, device));
@@ -260,8 +261,10 @@ struct Work {
 
 // Where somebody removed a line that was damaged, the later rounds of its problem are made again,
 // too.
-void take_up(Work& work, AnswerJournal& journal, const RsaOptions& options) {
-  journal.take_found([&](const Json& line, const std::string& where) {
+Work taken_up(const std::vector<RsaQuestion>& questions, AnswerJournal& journal,
+              const RsaOptions& options) {
+  Work work(questions);
+  const bool all = journal.take_found([&](const Json& line, const std::string& where) {
     const Fields fields(line, where);
     const int64_t number = fields.integer("number"), round = fields.integer("round");
     require_data(number >= 0 && number < std::ssize(work.questions), "{}: no question {} was asked",
@@ -278,12 +281,14 @@ void take_up(Work& work, AnswerJournal& journal, const RsaOptions& options) {
     ++work.rounds[i];
     work.seconds = std::max(work.seconds, seconds);
   });
-  if (work.all_rounds() == 0) return;
+  if (!all) return Work(questions);
+  if (work.all_rounds() == 0) return work;
   for (size_t i = 0; i < work.questions.size(); ++i) {
     if (work.rounds[i] <= options.rounds) continue;
     work.outcomes[i] = rsa_outcome(work.questions[i], std::exchange(work.begun[i], {}));
   }
   log_info("{} before and are in {}", work.progress(options), journal.path().string());
+  return work;
 }
 
 // The rounds of question `i` that have become whole.
@@ -310,27 +315,28 @@ void solve(Work& work, Engine& engine, const Tokenizer& tokenizer, const RsaOpti
     if (work.outcomes[i]) continue;
     open.push_back(i);
     problems.push_back(work.questions[i].problem);
-    problems.back().begun = std::move(work.begun[i]);
+    problems.back().begun = work.begun[i];
   }
-  Rsa rsa(engine, tokenizer, std::move(problems), options, o.sequences);
+  std::optional<Rsa> rsa;
   const auto keep = [&](size_t p) {
     const size_t i = open[p];
-    keep_rounds(work, i, rsa.whole_rounds(p), options, journal);
-    if (rsa.finished(p) && !work.outcomes[i]) {
-      work.outcomes[i] = rsa_outcome(work.questions[i], rsa.take(p));
+    keep_rounds(work, i, rsa->whole_rounds(p), options, journal);
+    if (rsa->finished(p) && !work.outcomes[i]) {
+      work.outcomes[i] = rsa_outcome(work.questions[i], rsa->take(p));
     }
   };
   const double begin = steady_seconds(), before = work.seconds;
   try {
+    rsa.emplace(engine, tokenizer, std::move(problems), options, o.sequences);
     RsaProgress progress(std::ssize(work.questions), work.finished(), work.all_rounds(), options);
-    while (!rsa.finished() && !interrupted()) {
-      if (const auto ended = rsa.next(0.1)) {
-        progress.ended(*ended, rsa.new_tokens());
+    while (!rsa->finished() && !interrupted()) {
+      if (const auto ended = rsa->next(0.1)) {
+        progress.ended(*ended, rsa->new_tokens());
         work.seconds = before + steady_seconds() - begin;
         keep(ended->problem);
-        if (rsa.finished(ended->problem)) progress.answered();
+        if (rsa->finished(ended->problem)) progress.answered();
       }
-      progress.show(rsa.new_tokens());
+      progress.show(rsa->new_tokens());
     }
     if (interrupted()) work.error.emplace(Fault::interrupted, "interrupted");
   } catch (const Error& error) {
@@ -338,18 +344,24 @@ void solve(Work& work, Engine& engine, const Tokenizer& tokenizer, const RsaOpti
   }
   work.seconds = before + steady_seconds() - begin;
   if (!work.error) return;
-  for (size_t p = 0; p < open.size(); ++p) keep(p);  // where what was to follow failed at once
+  for (size_t p = 0; rsa && p < open.size(); ++p) keep(p);  // what was to follow failed at once
   if (work.questions.size() > 1 || open.empty() || work.outcomes[0]) return;
-  if (const auto whole = rsa.whole_rounds(0); !whole.empty()) {
-    work.outcomes[0] = rsa_outcome(work.questions[0], {.rounds = {whole.begin(), whole.end()}});
-  }
+  const auto whole = rsa ? rsa->whole_rounds(0) : std::span(std::as_const(work.begun[0].rounds));
+  if (whole.empty()) return;
+  work.outcomes[0] = rsa_outcome(work.questions[0], {.rounds = {whole.begin(), whole.end()}});
 }
 
-std::string what_was_finished(const Options& o, const RsaOptions& options, const Work& work) {
+std::string what_was_finished(const Options& o, const RsaOptions& options, const Work& work,
+                              AnswerJournal* journal) {
   if (work.all_rounds() == 0) return "nothing was finished";
-  return work.progress(options) + (o.out
-                                       ? format(" and are in {}; the same command goes on", *o.out)
-                                       : "; with --out they would be kept");
+  std::string text = work.progress(options);
+  if (!journal) return text + "; with --out they would be kept";
+  text += format(" and are in {}", *o.out);
+  if (const int64_t lost = journal->unwritten(); lost > 0) {
+    text +=
+        format(", but for {} {} that could not be written", lost, lost == 1 ? "round" : "rounds");
+  }
+  return text + "; the same command goes on";
 }
 
 // A trace that was cut has no answer, mostly.
@@ -423,7 +435,7 @@ int tell(const Options& o, const RsaOptions& options, Work& work, AnswerJournal*
   if (work.error) {
     std::string told = work.error->what();
     if (unwritten) told += format("; {}", unwritten->what());
-    throw Error(work.error->fault(), told + "; " + what_was_finished(o, options, work),
+    throw Error(work.error->fault(), told + "; " + what_was_finished(o, options, work, journal),
                 work.error->hint());
   }
   print_results(o, report);
@@ -441,6 +453,10 @@ void check_results(const Options& o) {
 // Hours of work must not end at a folder that cannot be written, nor replace that of others.
 void check_output(const Options& o) {
   if (!o.out) return;
+  // A tree beside the weights would be taken for a part of another model.
+  std::error_code missing;
+  require(!std::filesystem::equivalent(*o.out, o.model, missing),
+          "--out: {} is the model's folder; give another", *o.out);
   make_writable_folder(*o.out);
   if (!o.overwrite && !std::filesystem::exists(Path(*o.out) / kUnfinishedFile)) check_results(o);
 }
@@ -466,14 +482,13 @@ int run(const Options& o) {
   options = fitted_to(options, questions, engine);
   log_info("{} {}: {}", questions.size(), questions.size() == 1 ? "problem" : "problems",
            to_text(options));
-  Work work(questions);
   std::optional<AnswerJournal> journal;
   if (o.out) {
     journal.emplace(Path(*o.out) / kUnfinishedFile, settings_of(o, options, questions, device),
                     o.overwrite, [&] { check_results(o); });
     for (const char* name : {kTreeFile, kPageFile}) remove_unnamed(Path(*o.out) / name);
-    take_up(work, *journal, options);
   }
+  Work work = journal ? taken_up(questions, *journal, options) : Work(questions);
   solve(work, engine, tokenizer, options, o, journal ? &*journal : nullptr);
   return tell(o, options, work, journal ? &*journal : nullptr);
 }

@@ -50,8 +50,6 @@ std::string differences(const Json& before, const Json& now) {
   return all;
 }
 
-constexpr const char* kTakeHint =
-    "remove that line: what it answered is then answered again; the others are kept";
 constexpr const char* kLineHint =
     "remove that line: what it answered is then answered again; or give --overwrite to begin anew";
 constexpr const char* kHeadHint =
@@ -153,8 +151,11 @@ AnswerJournal::FileLock::~FileLock() {
 
 AnswerJournal::AnswerJournal(const Path& path, const Json& settings, bool overwrite,
                              const std::function<void()>& check_results)
-    : path_(path), lock_(path) {
-  Left left = left_by_others(overwrite);
+    : path_(path),
+      lock_(path),
+      overwrite_(overwrite),
+      head_(Json::Object{{"format", kJournalFormat}, {"settings", settings}}) {
+  Left left = left_by_others();
   const std::string other =
       left.head ? differences(*left.head->find("settings"), settings) : std::string();
   if (!other.empty() && !left.answers.empty() && !overwrite) {
@@ -166,15 +167,13 @@ AnswerJournal::AnswerJournal(const Path& path, const Json& settings, bool overwr
   }
   if (!other.empty()) left = {};
   if (left.answers.empty() && !overwrite && check_results) begin_only_if(check_results);
-  file_.emplace(path, left.bytes);
-  found_ = std::move(left.answers);
-  size_ = std::ssize(found_);
-  if (!left.head) write_head(Json::Object{{"format", kJournalFormat}, {"settings", settings}});
+  begin_with(std::move(left));
+  flush_folder(std::filesystem::absolute(path_).parent_path());
 }
 
 AnswerJournal::~AnswerJournal() {
   std::error_code ignored;
-  if (size() == 0) std::filesystem::remove(path_, ignored);
+  if (!file_holds_answers_) std::filesystem::remove(path_, ignored);
 }
 
 void AnswerJournal::begin_only_if(const std::function<void()>& allowed) const {
@@ -187,12 +186,25 @@ void AnswerJournal::begin_only_if(const std::function<void()>& allowed) const {
   }
 }
 
-AnswerJournal::Left AnswerJournal::left_by_others(bool overwrite) const {
+void AnswerJournal::begin_with(Left left) {
+  kept_bytes_ = left.bytes;
+  found_ = std::move(left.answers);
+  size_ = std::ssize(found_);
+}
+
+bool AnswerJournal::may_begin_anew(const Error& error) const {
+  if (!overwrite_ || error.fault() != Fault::data) return false;
+  log_warning("{}; it is begun anew", error.what());
+  return true;
+}
+
+AnswerJournal::Left AnswerJournal::left_by_others() {
   try {
-    return read();
+    Left left = read();
+    file_holds_answers_ = !left.answers.empty();
+    return left;
   } catch (const Error& error) {
-    if (!overwrite || error.fault() != Fault::data) throw;
-    log_warning("{}; it is begun anew", error.what());
+    if (!may_begin_anew(error)) throw;
     return {};
   }
 }
@@ -224,28 +236,30 @@ std::string AnswerJournal::where(size_t answer) const {
   return format("{}:{}", path_.string(), answer + 2);  // behind the head, from 1 on
 }
 
-void AnswerJournal::take_found(
+bool AnswerJournal::take_found(
     const std::function<void(const Json&, const std::string& where)>& take) {
-  for (size_t i = 0; i < found_.size(); ++i) {
-    try {
-      take(std::exchange(found_[i], {}), where(i));
-    } catch (const Error& error) {
-      throw Error(error.fault(), error.what(), kTakeHint);
-    }
+  try {
+    for (size_t i = 0; i < found_.size(); ++i) take(std::exchange(found_[i], {}), where(i));
+  } catch (const Error& error) {
+    if (!may_begin_anew(error)) throw Error(error.fault(), error.what(), kLineHint);
+    begin_with({});
+    return false;
   }
   found_.clear();
-}
-
-void AnswerJournal::write_head(const Json& head) {
-  file_->append(hashed_line(head.dump()));
-  flush_now_and_then();
-  flush_folder(std::filesystem::absolute(path_).parent_path());
+  return true;
 }
 
 void AnswerJournal::add(const Json& answer) {
+  if (!file_) begin_to_write();
   file_->append(hashed_line(answer.dump()));
+  file_holds_answers_ = true;
   ++size_;
   flush_now_and_then();
+}
+
+void AnswerJournal::begin_to_write() {
+  file_.emplace(path_, kept_bytes_);
+  if (kept_bytes_ == 0) file_->append(hashed_line(head_.dump()));
 }
 
 // Answers may be many a second, and each flush takes milliseconds.
@@ -257,6 +271,17 @@ void AnswerJournal::flush_now_and_then() {
   } catch (const Error& error) {  // the run goes on, and so may the disk
     log_warning("{}", error.what());
     next_flush_ = steady_seconds() + kFlushAgainSeconds;
+  }
+}
+
+int64_t AnswerJournal::unwritten() {
+  if (!file_) return 0;
+  try {
+    file_->flush();
+    return 0;
+  } catch (const Error&) {  // told by whoever asks
+    const std::string text = read_file(path_, int64_t{1} << 40);
+    return size_ + 1 - std::max<int64_t>(1, std::count(text.begin(), text.end(), '\n'));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tephra/base/append_file.h"
+#include "tephra/base/error.h"
 #include "tephra/base/json.h"
 
 namespace tephra {
@@ -28,6 +29,7 @@ class AnswerJournal {
   // writes it, or it is no journal. Fault::data when a line is damaged, unless `overwrite` is true.
   // `check_results` throws where results of a run that has ended are not to be replaced: it is
   // asked when there are no answers to go on with, while no other process may write.
+  // The file is as it was until the first answer: a run that is refused before replaces nothing.
   AnswerJournal(const Path& path, const Json& settings, bool overwrite,
                 const std::function<void()>& check_results = {});
   ~AnswerJournal();  // leaves no file without answers
@@ -36,12 +38,13 @@ class AnswerJournal {
 
   const std::vector<Json>& found() const { return found_; }  // answers of runs before
   // Lets go of each when it is taken. What `take` throws is told with the line, `where`, and what
-  // to do about it.
-  void take_found(const std::function<void(const Json&, const std::string& where)>& take);
+  // to do about it; with `overwrite`, Fault::data begins anew: false, and those taken do not count.
+  bool take_found(const std::function<void(const Json&, const std::string& where)>& take);
   // Written at once, and flushed to the disk, though not more often than every second. On a full
   // disk it waits in memory, with a warning.
   void add(const Json& answer);
   int64_t size() const { return size_; }
+  int64_t unwritten();  // how many of them are still in memory alone; tries once more to write them
   const Path& path() const { return path_; }
   void remove();  // the results lie elsewhere now
 
@@ -58,16 +61,22 @@ class AnswerJournal {
     std::optional<Json> head;
     std::vector<Json> answers;
   };
-  Left left_by_others(bool overwrite) const;
+  Left left_by_others();
   Left read() const;
   std::string where(size_t answer) const;  // "FILE:LINE"
   void begin_only_if(const std::function<void()>& allowed) const;
-  void write_head(const Json& head);
+  void begin_with(Left left);
+  bool may_begin_anew(const Error& error) const;  // it warns where it may
+  void begin_to_write();                          // cuts what is not gone on with
   void flush_now_and_then();
 
   Path path_;
   FileLock lock_;
-  std::optional<AppendFile> file_;
+  bool overwrite_;
+  Json head_;
+  std::optional<AppendFile> file_;  // from the first new answer on
+  bool file_holds_answers_ = true;  // of others, or damaged ones, too
+  int64_t kept_bytes_ = 0;          // that it goes on behind, the head among them
   std::vector<Json> found_;
   int64_t size_ = 0;
   double next_flush_ = 0;

@@ -24,7 +24,7 @@ FinishReason finish_in(const Fields& fields) {
 AttemptJournal::AttemptJournal(const Path& path, const Json& settings, bool overwrite,
                                const std::function<void()>& check_results)
     : journal_(path, settings, overwrite, check_results) {
-  journal_.take_found([&](const Json& line, const std::string& where) {
+  const bool all = journal_.take_found([&](const Json& line, const std::string& where) {
     const Fields fields(line, where);
     const Key key{fields.string("group"), fields.integer("problem"), fields.integer("sample")};
     const int64_t tokens = fields.integer("tokens");
@@ -38,6 +38,7 @@ AttemptJournal::AttemptJournal(const Path& path, const Json& settings, bool over
                             .second;
     require_data(is_new, "{}: this attempt is there already", where);
   });
+  if (!all) known_.clear();
 }
 
 int64_t AttemptJournal::known(const std::string& group) const {

@@ -24,6 +24,7 @@ class AttemptJournal {
   // Of a group, from runs before.
   int64_t known(const std::string& group) const;
   const AnswerJournal& lines() const { return journal_; }
+  int64_t unwritten() { return journal_.unwritten(); }
   void remove() { journal_.remove(); }
 
  private:

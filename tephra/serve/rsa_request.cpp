@@ -66,10 +66,14 @@ RsaOptions fit_rsa(const RsaOptions& o, const ApiLimits& limits, int64_t room, i
                   "server allows in all, got {}",
                   share, all_traces(f), limits.rsa_tokens, f.tail_tokens);
   }
-  require_field(
-      f.tail_tokens <= f.trace_tokens, "rsa.tau",
-      "{} tails of {} tokens leave room for traces of {}, which are to be as long at least",
-      f.candidates, f.tail_tokens, f.trace_tokens);
+  require_field(f.rounds > 0 || f.tail_tokens <= f.trace_tokens, "rsa.tau",
+                "expected at most {}, as many tokens as a trace has, got {}", f.trace_tokens,
+                f.tail_tokens);
+  const bool one = f.candidates == 1;
+  require_field(f.tail_tokens <= f.trace_tokens, "rsa.tau",
+                "{} {} of {} tokens {} room for traces of {}, which are to be as long at least",
+                f.candidates, one ? "tail" : "tails", f.tail_tokens, one ? "leaves" : "leave",
+                f.trace_tokens);
   const int64_t tails = f.rounds > 0 ? f.candidates * f.tail_tokens : 0;
   if (prompt + tails + f.trace_tokens > room) {
     throw ApiError(

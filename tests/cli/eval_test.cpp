@@ -129,6 +129,12 @@ TEST_F(EvalCommand, GoesOnAfterKillsToTheSameBytes) {
   std::vector<std::string> other = words("part.jsonl");
   other.insert(other.end(), {"--seed", "3"});
   expect_refused(other, 2, "which has not ended: seed was 0 and is 3");
+  const std::string kept = read_file(journal);
+  write_file(scratch_ / "long.jsonl",
+             format("{{\"question\": \"{}\", \"answer\": 1}}\n", std::string(9000, '?')));
+  expect_refused({"--questions", at("long.jsonl"), "--out", at("part.jsonl"), "--overwrite"}, 2,
+                 "9001");
+  EXPECT_EQ(read_file(journal), kept);
   const Ran last = eval(words("part.jsonl"));
   EXPECT_EQ(last.code, 0) << last.err;
   EXPECT_EQ(last.out, whole.out);

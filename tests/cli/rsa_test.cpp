@@ -2,7 +2,10 @@
 // `tephra rsa` from the command line.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <regex>
+#include <string>
 
 #include "tephra/base/files.h"
 #include "tephra/base/format.h"
@@ -106,6 +109,15 @@ TEST_F(RsaCommand, KeepsWhatWasFinishedWhenItFails) {
       << one.err;
   EXPECT_EQ(tree_of("tree").find("questions")->array()[0].find("rounds")->array().size(), 1u);
   EXPECT_NE(one.err.find("the same command goes on"), std::string::npos) << one.err;
+  // Gone on with, it fails at once, and has as much to show.
+  const std::string first = read_file(scratch_ / "tree/tree.json");
+  std::filesystem::remove(scratch_ / "tree/tree.json");
+  const Ran again = rsa(with_few({"--chat", "--prompt", "What is 2 + 2?", "--out", at("tree")}));
+  EXPECT_EQ(again.code, 2) << again.err;
+  EXPECT_NE(again.err.find("no tails; 1 of 2 rounds were finished and are in " + at("tree")),
+            std::string::npos)
+      << again.err;
+  EXPECT_EQ(read_file(scratch_ / "tree/tree.json"), first);
 
   // The error's own exit code, also where the tree cannot be written.
   std::filesystem::create_directories(scratch_ / "blocked/tree.html/in the way");
@@ -118,15 +130,18 @@ TEST_F(RsaCommand, KeepsWhatWasFinishedWhenItFails) {
   write_file(scratch_ / "q.jsonl",
              "{\"question\": \"short 1+1?\", \"answer\": 2}\n"
              "{\"question\": \"1+2?\", \"answer\": 3}\n");
-  const Ran many = rsa(
-      with_few({"--chat", "--questions", at("q.jsonl"), "--sequences", "1", "--out", at("many")}));
-  EXPECT_EQ(many.code, 2) << many.err;
-  EXPECT_NE(many.err.find("1 of 2 problems and 1 round of others were finished and are in"),
-            std::string::npos)
-      << many.err;
-  EXPECT_EQ(tree_of("many").find("questions")->array().size(), 1u);
-  EXPECT_EQ(tree_of("many").find("asked")->integer(), 2);
-  EXPECT_TRUE(tree_of("many").find("options")->find("chat")->boolean());
+  for (int i = 0; i < 2; ++i) {
+    const Ran many = rsa(with_few(
+        {"--chat", "--questions", at("q.jsonl"), "--sequences", "1", "--out", at("many")}));
+    EXPECT_EQ(many.code, 2) << many.err;
+    EXPECT_NE(many.err.find("1 of 2 problems and 1 round of others were finished and are in"),
+              std::string::npos)
+        << many.err;
+    EXPECT_EQ(tree_of("many").find("questions")->array().size(), 1u);
+    EXPECT_EQ(tree_of("many").find("asked")->integer(), 2);
+    EXPECT_TRUE(tree_of("many").find("options")->find("chat")->boolean());
+    std::filesystem::remove(scratch_ / "many/tree.json");
+  }
 }
 
 TEST_F(RsaCommand, ReplacesNoTreeUnasked) {
@@ -259,6 +274,14 @@ TEST_F(RsaKilled, LeavesTheRoundsOfAnotherModelAlone) {
   EXPECT_EQ(tree("part") + read_file(scratch_ / "part/unfinished.jsonl"), before);
 }
 
+TEST_F(RsaKilled, KeepsItsRoundsWhereWhatWouldReplaceThemIsRefused) {
+  EXPECT_EQ(ended_at("part", 3, "INT", alone("part")), 130) << said_by("part");
+  const std::string before = read_file(scratch_ / "part/unfinished.jsonl");
+  expect_refused({"--prompt", "x", "--beta", "4000", "--out", at("part"), "--overwrite"}, 2,
+                 "do not fit the context of 2048");
+  EXPECT_EQ(read_file(scratch_ / "part/unfinished.jsonl"), before);
+}
+
 TEST_F(RsaKilled, MakesTheRoundsBehindARemovedLineAgain) {
   EXPECT_EQ(rsa(alone("whole")).code, 0);
   EXPECT_EQ(ended_at("part", 6, "KILL", alone("part")), 137);
@@ -283,6 +306,28 @@ TEST_F(RsaKilled, EndsCleanlyAtCtrlC) {
   EXPECT_EQ(tree("part"), tree("whole"));
 }
 
+TEST_F(RsaKilled, CountsWhatAFullDiskDidNotTake) {
+  std::string command = format("{} rsa --model {} --kv-memory 32MiB", TEPHRA_BINARY, at("model"));
+  for (const std::string& word : alone("part")) {
+    command += " '" + (word == "40" ? "1000" : word) + "'";  // no end before Ctrl-C
+  }
+  const std::string script = format(
+      "ulimit -f 4; {} 2> {} & p=$!; until grep -q 'kept in memory' {}; do "
+      "kill -0 $p || break; sleep 0.05; done; kill -INT $p; wait $p",
+      command, at("said"), at("said"));
+  const Ran ran = Program{.path = "/bin/bash"}({"-c", script});
+  const std::string said = read_file(scratch_ / "said");
+  EXPECT_EQ(ran.code, 130) << said;
+  std::smatch told;
+  ASSERT_TRUE(std::regex_search(
+      said, told,
+      std::regex("([0-9]+) of 1001 rounds were finished and are in .*, but for ([0-9]+) round")))
+      << said;
+  const std::string journal = read_file(scratch_ / "part/unfinished.jsonl");
+  const auto lines = std::count(journal.begin(), journal.end(), '\n');
+  EXPECT_EQ(std::stol(told[1]) - std::stol(told[2]), lines - 1) << said;
+}
+
 TEST_F(RsaKilled, NamesALineThatIsDamaged) {
   EXPECT_EQ(ended_at("part", 4, "KILL"), 137);
   const Path file = scratch_ / "part/unfinished.jsonl";
@@ -294,12 +339,30 @@ TEST_F(RsaKilled, NamesALineThatIsDamaged) {
   EXPECT_EQ(read_file(file), journal);
 }
 
+TEST_F(RsaKilled, BeginsAnewWhereALineCannotBe) {
+  EXPECT_EQ(rsa(alone("whole")).code, 0);
+  EXPECT_EQ(ended_at("part", 4, "KILL", alone("part")), 137);
+  const Path file = scratch_ / "part/unfinished.jsonl";
+  std::string journal = read_file(file);
+  journal.erase(journal.rfind('\n') + 1);
+  const size_t second = journal.find('\n') + 1;
+  write_file(file, journal + journal.substr(second, journal.find('\n', second) + 1 - second));
+  expect_refused(alone("part"), 3, "expected a round from ");
+  std::vector<std::string> anew = alone("part");
+  anew.push_back("--overwrite");
+  const Ran ran = rsa(anew);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_NE(ran.err.find("; it is begun anew"), std::string::npos) << ran.err;
+  EXPECT_EQ(tree("part"), tree("whole"));
+}
+
 TEST_F(RsaKilled, RefusesOtherSettings) {
   EXPECT_EQ(ended_at("part", 3, "KILL"), 137);
   std::vector<std::string> other = words("part");
   other.insert(other.end(), {"--temperature", "0.5"});
   const std::string journal = read_file(scratch_ / "part/unfinished.jsonl");
   EXPECT_NE(journal.find("\"instructions\":"), std::string::npos);
+  EXPECT_NE(journal.find("\"line\":\"round\""), std::string::npos);
   expect_refused(other, 2, "other settings, which has not ended: temperature was 1");
   write_file(scratch_ / "q.jsonl",
              read_file(scratch_ / "q.jsonl") + "{\"question\": \"0?\", \"answer\": 0}\n");
@@ -393,6 +456,7 @@ TEST_F(RsaCommand, SaysWhatIsWrongBeforeAnyWork) {
   expect_refused({"--questions", "q", "--answer", "4"}, 2, "--answer is for --prompt");
   expect_refused({"--prompt", "x", "--no-think"}, 2, "--no-think is for --chat");
   expect_refused({"--prompt", "x", "--overwrite"}, 2, "--overwrite is for --out");
+  expect_refused({"--prompt", "x", "--out", at("model/.")}, 2, "is the model's folder");
   expect_refused({"--prompt", "x", "--samples", "3"}, 2, "--samples is for --environments");
   expect_refused({"--questions", "q", "--split", "train"}, 2, "--split is for --environments");
 }

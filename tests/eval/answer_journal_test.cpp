@@ -3,8 +3,10 @@
 #include "tephra/eval/answer_journal.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "tephra/base/error.h"
@@ -131,6 +133,45 @@ TEST(AnswerJournals, NameADamagedLineAndKeepTheOthers) {
   EXPECT_EQ(refused(path, true), "no error");
 }
 
+TEST(AnswerJournals, ReplaceNothingBeforeTheFirstAnswer) {
+  const Scratch scratch;
+  const Path path = scratch / "j";
+  const Json other = Json::Object{{"seed", 2}};
+  { AnswerJournal(path, kSettings, false).add(Json::Object{{"number", 0}}); }
+  const std::string whole = read_file(path);
+  { const AnswerJournal refused_later(path, other, true); }
+  EXPECT_EQ(read_file(path), whole);
+  std::string damaged = whole;
+  damaged[whole.find("\"number\":0") + 9] = '7';
+  write_file(path, damaged);
+  { const AnswerJournal refused_later(path, kSettings, true); }
+  EXPECT_EQ(read_file(path), damaged);
+  { AnswerJournal(path, other, true).add(Json::Object{{"number", 5}}); }
+  { EXPECT_EQ(AnswerJournal(path, other, false).found()[0].dump(), R"({"number":5})"); }
+}
+
+TEST(AnswerJournals, SayWhatAFullDiskKeepsInMemory) {
+  const Scratch scratch;
+  const Path path = scratch / "j";
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  {
+    AnswerJournal journal(path, kSettings, false);
+    EXPECT_EQ(journal.unwritten(), 0);
+    journal.add(Json::Object{{"number", 0}});
+    const rlimit limit = {std::filesystem::file_size(path) + 10, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    for (int i = 1; i < 4; ++i) journal.add(Json::Object{{"number", i}});
+    EXPECT_EQ(journal.unwritten(), 3);  // one of them in part
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    EXPECT_EQ(journal.unwritten(), 0);
+    EXPECT_EQ(journal.size(), 4);
+  }
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(found_in(path).size(), 4u);
+}
+
 TEST(AnswerJournals, MustSayTheirSettings) {
   const Scratch scratch;
   const Path path = scratch / "j";
@@ -170,19 +211,25 @@ TEST(AnswerJournals, RefuseAttemptsThatCannotBe) {
     return Json::Object{{"group", "g"},        {"problem", problem}, {"sample", 0},
                         {"completion", "yes"}, {"tokens", tokens},   {"finish", "eos"}};
   };
-  const auto said = [&](const Json& second) {
+  const auto said = [&](const Json& second, bool overwrite = false) {
     std::filesystem::remove(path);
     {
       AnswerJournal journal(path, kSettings, false);
       journal.add(line(0, 1));
       journal.add(second);
     }
-    return message_of([&] { AttemptJournal(path, kSettings, false); });
+    return message_of([&] {
+      const AttemptJournal journal(path, kSettings, overwrite);
+      EXPECT_EQ(journal.known("g"), overwrite ? 0 : 2);
+      EXPECT_EQ(journal.lines().size(), overwrite ? 0 : 2);
+    });
   };
   EXPECT_EQ(said(line(1, 1)), "no error");
   EXPECT_EQ(said(line(1, -1)), path.string() + ":3: expected no negative numbers");
   EXPECT_EQ(said(line(-1, 1)), path.string() + ":3: expected no negative numbers");
   EXPECT_EQ(said(line(0, 1)), path.string() + ":3: this attempt is there already");
+  EXPECT_EQ(said(line(0, 1), true), "no error");  // it begins anew
+  EXPECT_EQ(found_in(path).size(), 2u);           // with its first answer
 }
 
 TEST(AnswerJournals, KnowAModelByItsFiles) {

@@ -211,6 +211,9 @@ TEST_F(RsaApiTest, RefusesWhatMakesNoSenseOrIsTooMuch) {
   // What is left for a tail, by the server's limit and by the context.
   expect_refused(R"("rsa": {"tau": 900})", "4 tails of 900 tokens leave room for traces of ",
                  "rsa.tau");
+  expect_refused(R"("rsa": {"n": 2, "c": 1, "tau": 3000})",
+                 "1 tail of 3000 tokens leaves room for traces of ", "rsa.tau");
+  expect_refused(R"("rsa": {"n": 2, "rounds": 0, "tau": 4096})", "expected at most ", "rsa.tau");
   ApiLimits few;
   few.rsa_tokens = 4800;
   start(few);
