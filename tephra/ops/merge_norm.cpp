@@ -47,46 +47,45 @@ void check_routes(const RoutedRows& rows) {
 
 // Inputs in the order in which they are recorded.
 enum MergeInput : size_t {
-  kMergeX,
-  kMergeStream,
-  kMergeHiddenScale,
-  kMergeHiddenBias,
-  kMergeResidualScale,
-  kMergeResidualBias,
-  kMergeWeight,
-  kMergeRouteWeight,
-  kMergeOrder,
-  kMergeOffsets,
-  kMergePlace
+  in_x,
+  in_stream,
+  in_hidden_scale,
+  in_hidden_bias,
+  in_residual_scale,
+  in_residual_bias,
+  in_weight,
+  in_route_weight,
+  in_order,
+  in_offsets,
+  in_place
 };
 
 kernel::Routes merge_routes(const Tensors& in) {
-  return {{in[kMergeOrder], in[kMergeOffsets], in[kMergePlace]}, in[kMergeRouteWeight]};
+  return {{in[in_order], in[in_offsets], in[in_place]}, in[in_route_weight]};
 }
 
 ResidualScale merge_scale(const Tensors& in) {
-  return {in[kMergeHiddenScale], in[kMergeHiddenBias], in[kMergeResidualScale],
-          in[kMergeResidualBias]};
+  return {in[in_hidden_scale], in[in_hidden_bias], in[in_residual_scale], in[in_residual_bias]};
 }
 
 void merge_backward(const Tensors& saved, const Tensors& dy, GradSink& sink) {
-  launch(saved[kMergeX].device(), "merge_norm",
+  launch(saved[in_x].device(), "merge_norm",
          kernel::MergeNormGrad{.dmerged = dy[0],
                                .dnormed = dy[1],
-                               .x = saved[kMergeX],
+                               .x = saved[in_x],
                                .routes = merge_routes(saved),
-                               .stream = saved[kMergeStream],
+                               .stream = saved[in_stream],
                                .scale = merge_scale(saved),
-                               .weight = saved[kMergeWeight],
+                               .weight = saved[in_weight],
                                .rstd = saved.back(),
-                               .dx = sink.target_if_wanted(kMergeX),
-                               .droute_weight = sink.target_if_wanted(kMergeRouteWeight),
-                               .dstream = sink.target_if_wanted(kMergeStream),
-                               .dhidden_scale = sink.target_if_wanted(kMergeHiddenScale),
-                               .dhidden_bias = sink.target_if_wanted(kMergeHiddenBias),
-                               .dresidual_scale = sink.target_if_wanted(kMergeResidualScale),
-                               .dresidual_bias = sink.target_if_wanted(kMergeResidualBias),
-                               .dweight = sink.target_if_wanted(kMergeWeight)});
+                               .dx = sink.target_if_wanted(in_x),
+                               .droute_weight = sink.target_if_wanted(in_route_weight),
+                               .dstream = sink.target_if_wanted(in_stream),
+                               .dhidden_scale = sink.target_if_wanted(in_hidden_scale),
+                               .dhidden_bias = sink.target_if_wanted(in_hidden_bias),
+                               .dresidual_scale = sink.target_if_wanted(in_residual_scale),
+                               .dresidual_bias = sink.target_if_wanted(in_residual_bias),
+                               .dweight = sink.target_if_wanted(in_weight)});
 }
 
 MergedNorm run_merge(const Tensor& x, const kernel::Routes& routes, const Tensor& stream,
@@ -125,8 +124,8 @@ MergedNorm run_merge(const Tensor& x, const kernel::Routes& routes, const Tensor
         merge_backward(kept, dy, sink);
       },
       [eps](const Tensors& in) -> Tensors {
-        const MergedNorm out = run_merge(in[kMergeX], merge_routes(in), in[kMergeStream],
-                                         merge_scale(in), in[kMergeWeight], eps);
+        const MergedNorm out = run_merge(in[in_x], merge_routes(in), in[in_stream], merge_scale(in),
+                                         in[in_weight], eps);
         return {out.stream, out.normed};
       });
   return {merged, normed};
