@@ -3,6 +3,7 @@
 #include "tephra/base/progress.h"
 #include "tephra/cli/bench_attention.h"
 #include "tephra/cli/command.h"
+#include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 
 namespace tephra {
@@ -23,7 +24,7 @@ void describe(Flags& flags, Options& o) {
       .range(1, 1 << 24);
   flags.add("--head-dim N,N,...", o.heads, "sizes of a head; default 64,128,256").range(2, 1 << 16);
   flags.add("--width", o.width, "of the stream").range(8, 1 << 16);
-  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  describe_device(flags, o.device);
   flags.add("--dtype", o.dtype, "of weights and activations").choices({"bf16", "f32"});
   flags.add("--seconds", o.seconds, "for each figure").range(0, 600);
   flags.add("--json", o.json, "one JSON document on stdout");

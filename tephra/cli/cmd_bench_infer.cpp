@@ -23,8 +23,7 @@ void describe_shared(Flags& flags, Options& o) {
       .add("--bits", o.bench.bits,
            "of a preset's weights, drawn quantised as they lie in memory: 8 or 4; 0: bf16")
       .range(0, 8);
-  flags.add("--device", o.bench.device,
-            "cpu, gpu, gpu:N, or auto: the first GPU if there is one; a GPU runs in bf16");
+  describe_device(flags, o.bench.device, "; a GPU runs in bf16");
   describe_weights(flags, o.bench.weights);
   flags.add("--cold", o.bench.cold,
             "first make the system forget the files, then time the start beside the disk");

@@ -9,6 +9,7 @@
 #include "tephra/base/text.h"
 #include "tephra/cli/bench_train.h"
 #include "tephra/cli/command.h"
+#include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/core/checksum.h"
 #include "tephra/device/gpu/runtime.h"
@@ -47,8 +48,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--seconds", o.seconds, "for comparing a step with the peak").range(0, 3600);
   flags.add("--quick", o.quick, "fewer passes, fewer and smaller points");
   flags.note_given(nullptr);
-  flags.add("--device", o.device,
-            "cpu, gpu, gpu:N, or auto: the first GPU if there is one, the CPU for a config");
+  describe_device(flags, o.device, "; for a config it is the CPU");
   flags.add("--model PRESET", o.model,
             "whole steps of a preset instead (tephra checkpoint random --help lists them); on a "
             "GPU always, default zaya1-8b. The flags from here on are for these");

@@ -46,7 +46,7 @@ void describe(Flags& flags, Options& o) {
       .range(0, 1e9);
   flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
       .choices({"auto", "f32", "bf16"});
-  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  describe_device(flags, o.device);
   describe_weights(flags, o.weights);
   flags.example("tephra chat --model ZAYA1-8B");
   flags.example("tephra chat --model DIR --system 'You are brief.' --temperature 0.6 --seed 1");

@@ -9,6 +9,7 @@
 #include "tephra/base/signals.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/eval_against.h"
+#include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/device/ceilings.h"
 #include "tephra/eval/attempt_journal.h"
@@ -137,7 +138,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--batch", o.batch, "answers side by side; changes the speed, never a result")
       .range(1, 1e5);
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
-  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  describe_device(flags, o.device);
   flags.add("--json", o.json, "one JSON document on stdout");
   describe_against(flags, o);
   flags.example("tephra eval --model DIR --environments addition:1-3,sorting:2 --samples 200");

@@ -59,7 +59,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--ignore-eos", o.ignore_eos, "go on past the end-of-text token");
   flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
       .choices({"auto", "f32", "bf16"});
-  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  describe_device(flags, o.device);
   describe_weights(flags, o.weights);
   flags.add("--json", o.json, "one JSON document instead of a stream");
   flags.example("tephra generate --model DIR --prompt 'Once upon a time' --stop 'The end'");

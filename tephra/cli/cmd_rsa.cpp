@@ -109,7 +109,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--kv-memory SIZE", o.kv_memory, "memory for keys and values of all traces");
   flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
       .choices({"auto", "f32", "bf16"});
-  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  describe_device(flags, o.device);
   describe_weights(flags, o.weights);
   flags.add("--json", o.json, "one JSON document on stdout");
   flags.example("tephra rsa --model DIR --chat --prompt 'How many primes are below 1000?'");

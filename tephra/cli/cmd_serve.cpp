@@ -89,7 +89,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--memory-dir DIR", o.memory_dir, "keeps the memories of chats, a file for each");
   flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
       .choices({"auto", "f32", "bf16"});
-  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  describe_device(flags, o.device);
   describe_weights(flags, o.weights);
   flags.example("tephra serve --model build/quickstart/model");
   flags.example(

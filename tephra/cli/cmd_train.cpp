@@ -13,6 +13,7 @@
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/machine_file.h"
+#include "tephra/cli/model_device.h"
 #include "tephra/device/device_name.h"
 #include "tephra/device/fma_peak.h"
 #include "tephra/device/gpu/runtime.h"
@@ -44,7 +45,7 @@ void describe(Flags& flags, Options& o) {
             "auto: go on after the run folder's newest good checkpoint, if there is one; never: "
             "start afresh; DIR: go on after this checkpoint (RUN/checkpoints/step-N) or after the "
             "newest of another run folder");
-  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  describe_device(flags, o.device);
   flags.add("--plan", o.plan,
             "print what would be trained, on what, with how much memory; stop. With --device gpu "
             "on any machine");

@@ -6,6 +6,7 @@
 #include "tephra/base/json.h"
 #include "tephra/base/log.h"
 #include "tephra/cli/command.h"
+#include "tephra/cli/model_device.h"
 #include "tephra/cli/random_model.h"
 #include "tephra/infer/known_answers.h"
 #include "tephra/train/trajectory.h"
@@ -50,7 +51,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--bits", o.bits, "of a preset's weights, drawn quantised: 8 or 4; 0: as --dtype")
       .range(0, 8);
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f64", "f32", "bf16"});
-  flags.add("--device", o.device, "cpu, gpu, gpu:N, or auto: the first GPU if there is one");
+  describe_device(flags, o.device);
   flags.add("--json", o.json, "one JSON document");
   flags.example("tephra verify --model build/quickstart/model --self-check");
   flags.example(

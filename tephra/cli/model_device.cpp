@@ -18,6 +18,13 @@ void log_weights(Device device) {
   log_info("{} of weights on {}", human_bytes(weights.bytes), device);
 }
 
+void describe_device(Flags& flags, std::string& text, const std::string& more) {
+  flags.add("--device", text,
+            "cpu, gpu, gpu:N, or auto: the first GPU that this build has kernels for, else the "
+            "CPU" +
+                more);
+}
+
 void describe_weights(Flags& flags, std::string& text) {
   flags
       .add("--weights", text,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --dtype and --weights mean for a model that is only run, and what its weights take.
+// What --device, --dtype and --weights mean for a model, and what its weights take.
 #pragma once
 
 #include <string>
@@ -17,6 +17,9 @@ DType dtype_for(const std::string& text, Device device);
 
 // Says how much of a GPU's memory the weights take, once they are there; nothing on the CPU.
 void log_weights(Device device);
+
+// --device, where `text` is the default; `more` ends what the help says of it.
+void describe_device(Flags& flags, std::string& text, const std::string& more = {});
 
 // --weights, where `text` is the default, and what its value means.
 void describe_weights(Flags& flags, std::string& text);

@@ -22,8 +22,8 @@ inline constexpr Device kCpu{};
 
 std::string to_text(Device device);
 
-// "cpu", "gpu" or "gpu:1"; "auto" is the first GPU if there is one, else the CPU. A device that
-// this build or machine does not have is an error.
+// "cpu", "gpu" or "gpu:1"; "auto" is the first GPU that the build has kernels for, else the CPU. A
+// device that this build or machine does not have is an error.
 Device parse_device(const std::string& text);
 
 }  // namespace tephra
