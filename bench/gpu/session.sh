@@ -10,7 +10,8 @@
 #                                          there: what has to hold for an integrated build, in one call of
 #                                          nine minutes; or only parts of these names, or of names that
 #                                          begin so (ops, decode, racecheck-pass); into $OUT. Only when
-#                                          asked for: memcheck-ops, memcheck over all tests of ops
+#                                          asked for: memcheck-ops, memcheck over all tests of ops.
+#                                          SANITIZE_LIMIT: seconds that a sanitizer has, 170
 #   bench/gpu/session.sh hunt KIT          there: looks for answers that depend on chance or on what else
 #                                          runs, each test many times and in every mode of the stream
 #   bench/gpu/session.sh attention KIT     there: layers and kernels of attention beside cuDNN's, at lengths from
@@ -267,13 +268,14 @@ decode() {
 # tests that launch them; memcheck only in those whose names have KERNELS in them, where others take too long.
 sanitize() {
   sanitizer=${SANITIZER:-$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)}
+  sanitize_limit=${SANITIZE_LIMIT:-170}
   if [ "$1" = racecheck ]; then
-    within 170 sh "$kit/session.sh" races "$sanitizer" --tool racecheck "$kit/bin/$2" --gtest_brief=1 \
+    within "$sanitize_limit" sh "$kit/session.sh" races "$sanitizer" --tool racecheck "$kit/bin/$2" --gtest_brief=1 \
       --gtest_filter="$3"
     return
   fi
   # shellcheck disable=SC2086  # words
-  within 170 "$sanitizer" --tool "$1" --error-exitcode 1 ${4:+--kernel-name "kns=$4"} "$kit/bin/$2" \
+  within "$sanitize_limit" "$sanitizer" --tool "$1" --error-exitcode 1 ${4:+--kernel-name "kns=$4"} "$kit/bin/$2" \
     --gtest_brief=1 --gtest_filter="$3"
 }
 
@@ -438,8 +440,7 @@ check() {
     in_turn device
     side_by_side $tests
     in_turn $alone
-    side_by_side $memory
-    side_by_side $whole_memory
+    side_by_side $memory $whole_memory
   }
   conclude
 }
@@ -469,7 +470,7 @@ case "${1:-}" in
     "$@"
     ;;
   *)
-    sed -n '3,22s/^# \{0,1\}//p' "$0"
+    sed -n '3,23s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac
