@@ -470,6 +470,13 @@ TEST(GpuManyTiles, OfAttention) {
   expect_many_tiles_as_portable(wide_case(a));
 }
 
+// A tile's results leave in two halves through the same boxes, and the next tile's after them.
+TEST(GpuManyTiles, OfAttentionWithWideHeads) {
+  const Segments segments = Segments::packed(std::vector<int64_t>(18, 500));
+  const WideAttention a{"documents", 4, 1, 256, causal_ranges(segments), segments.tokens()};
+  expect_many_tiles_as_portable(wide_case(a));
+}
+
 TEST(GpuManyTiles, OfTheLoss) {
   constexpr int64_t kTokens = 600, kWords = 313 * 128;
   std::vector<int32_t> targets;

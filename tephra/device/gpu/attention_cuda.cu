@@ -2,6 +2,8 @@
 // Attention forward for Hopper. While the tensor cores compute the scores of the next tile of keys
 // and add this one's values, a warpgroup turns scores into probabilities; the two warpgroups take
 // turns at it. Powers are of two, with the scale folded into the exponent.
+#include <algorithm>
+
 #include "tephra/device/gpu/attention_hopper.h"
 #include "tephra/device/gpu/quad.h"
 
@@ -10,12 +12,16 @@ namespace {
 
 using namespace hopper;
 
+// Boxes of a warpgroup's results on their way out: more than two have no room beside wide heads.
+template <int kHead>
+constexpr int kWayOut = std::min(kBoxes<kHead>, 2);
+
 template <int kHead>
 struct ForwardShared {
   alignas(1024) uint8_t q[kFullBytes<kHead>];
   alignas(1024) uint8_t k[kKeyStages][kKeyBytes<kHead>];
   alignas(1024) uint8_t v[kKeyStages][kKeyBytes<kHead>];
-  alignas(1024) uint8_t o[kOutlets<kHead>][kBoxes<kHead>][kHalfBox];
+  alignas(1024) uint8_t o[2][kWayOut<kHead>][kHalfBox];
   UnitBarriers ring;
 };
 
@@ -83,19 +89,13 @@ struct Turns {
 template <int kHead>
 __device__ void store_outputs(ForwardShared<kHead>& s, float (&o)[kHead / 2], RowSums& sums,
                               const RowPair& rows, const QueryUnit& u, const Queries& queries,
-                              const CUtensorMap* o_map, const MatrixRowsOut& o_to,
-                              const MatrixRowsOut& lse_to) {
+                              const CUtensorMap* o_map, const MatrixRowsOut& lse_to) {
   const int warpgroup = static_cast<int>(threadIdx.x) / kGroup - 1;
   const int top = u.row + warpgroup * kHalf;
   sums.finish();
   scale_rows(
       o, {sums.sum[0] == 0 ? 0.0f : 1 / sums.sum[0], sums.sum[1] == 0 ? 0.0f : 1 / sums.sum[1]});
-  if constexpr (kOutlets < kHead >> 0) {
-    store_rows<kHead>(o, s.o[warpgroup], o_map, top, u.head, warpgroup);
-  } else {
-    auto* to = static_cast<__nv_bfloat16*>(o_to.data) + top * o_to.stride + u.head * kHead;
-    write_rows(o, to, o_to.stride, queries.count - top, false);
-  }
+  store_rows<kHead>(o, s.o[warpgroup], o_map, top, u.head, warpgroup);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (threadIdx.x % 4 != 0 || rows.row[h] >= queries.count) continue;
@@ -108,8 +108,7 @@ __device__ void store_outputs(ForwardShared<kHead>& s, float (&o)[kHead / 2], Ro
 // A warpgroup's 64 queries of every unit.
 template <int kHead>
 __device__ void attend_tiles(ForwardShared<kHead>& s, const CUtensorMap* o_map,
-                             const Queries& queries, const MatrixRowsOut& o_to,
-                             const MatrixRowsOut& lse_to) {
+                             const Queries& queries, const MatrixRowsOut& lse_to) {
   constexpr int kTile = kKeys<kHead>;
   const int warpgroup = static_cast<int>(threadIdx.x) / kGroup - 1;
   const bool leads = threadIdx.x % kGroup == 0;
@@ -184,7 +183,7 @@ __device__ void attend_tiles(ForwardShared<kHead>& s, const CUtensorMap* o_map,
     } else {
       arrive(&s.ring.q_empty);
     }
-    store_outputs(s, o, sums, rows, u, queries, o_map, o_to, lse_to);
+    store_outputs(s, o, sums, rows, u, queries, o_map, lse_to);
   }
   if (leads) wait_stores<0>();
 }
@@ -196,7 +195,6 @@ __global__ void __launch_bounds__(kAttentionThreads, 1)
                      const __grid_constant__ CUtensorMap v_map,
                      const __grid_constant__ CUtensorMap o_map,
                      const __grid_constant__ Queries queries,
-                     const __grid_constant__ MatrixRowsOut o,
                      const __grid_constant__ MatrixRowsOut lse) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
   extern __shared__ uint8_t raw[];
@@ -215,7 +213,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 1)
     }
   } else {
     take_registers<232>();
-    attend_tiles(s, &o_map, queries, o, lse);
+    attend_tiles(s, &o_map, queries, lse);
   }
 #endif
 }
@@ -241,7 +239,7 @@ void attention_hopper(Stream& stream, const AttentionInput& in, const MatrixRows
                   query_matrix(in, in.q.data, in.q.stride, kFull).describe(),
                   key_matrix(in, in.k, kKeys<kHead>).describe(),
                   key_matrix(in, in.v, kKeys<kHead>).describe(),
-                  query_matrix(in, o.data, o.stride, kHalf).describe(), queries_of(in), o, lse);
+                  query_matrix(in, o.data, o.stride, kHalf).describe(), queries_of(in), lse);
   });
 }
 

@@ -19,9 +19,6 @@ constexpr int kMultipliers = 2 * kGroup;
 constexpr int kHalfBox = kHalf * 128, kFullBox = kFull * 128;
 template <int kHead>
 constexpr int kBoxes = kHead / 64;
-// Warpgroups whose results pass through shared memory on their way out; wide heads leave no room.
-template <int kHead>
-constexpr int kOutlets = kHead == 256 ? 0 : 2;
 template <int kHead>
 constexpr int kFullBytes = kBoxes<kHead>* kFullBox;
 // Keys of a tile: as many as the registers hold scores beside a head's sums.
@@ -283,30 +280,33 @@ struct RowPair {
   }
 };
 
-// A warpgroup's 64 rows of a head from `row`, in bf16 through shared memory and the copy
-// engine, which leaves out what is past the last row.
-template <int kHead>
-__device__ void store_rows(const float (&d)[kHead / 2], uint8_t (&boxes)[kBoxes<kHead>][kHalfBox],
+// A warpgroup's 64 rows of a head from `row`, in bf16 through so many boxes of shared memory at a
+// time and the copy engine, which leaves out what is past the last row.
+template <int kHead, int kRoom>
+__device__ void store_rows(const float (&d)[kHead / 2], uint8_t (&boxes)[kRoom][kHalfBox],
                            const CUtensorMap* map, int row, int head, int warpgroup) {
   const int thread = static_cast<int>(threadIdx.x) % kGroup, lane = thread % 32;
   const int table = lane / 8, in_tile = 16 * (thread / 32) + 8 * (table % 2) + lane % 8;
-  if (thread == 0) wait_stores<0>();
-  sync_threads(1 + warpgroup, kGroup);
 #pragma unroll
-  for (int i = 0; i < kHead / 8; i += 2) {
-    const int unit = i % 8 + table / 2;
-    store_tables(unit_of(boxes[i / 8], in_tile, unit), packed(d[4 * i], d[4 * i + 1]),
-                 packed(d[4 * i + 2], d[4 * i + 3]), packed(d[4 * i + 4], d[4 * i + 5]),
-                 packed(d[4 * i + 6], d[4 * i + 7]));
-  }
-  publish_stores();
-  sync_threads(1 + warpgroup, kGroup);
-  if (thread == 0) {
+  for (int from = 0; from < kBoxes<kHead>; from += kRoom) {
+    if (thread == 0) wait_stores<0>();
+    sync_threads(1 + warpgroup, kGroup);
 #pragma unroll
-    for (int i = 0; i < kBoxes<kHead>; ++i) {
-      store_tile(map, boxes[i], head * kHead + 64 * i, row, 0);
+    for (int i = 0; i < 8 * kRoom; i += 2) {
+      const int at = 4 * (8 * from + i);
+      store_tables(unit_of(boxes[i / 8], in_tile, i % 8 + table / 2), packed(d[at], d[at + 1]),
+                   packed(d[at + 2], d[at + 3]), packed(d[at + 4], d[at + 5]),
+                   packed(d[at + 6], d[at + 7]));
     }
-    commit_stores();
+    publish_stores();
+    sync_threads(1 + warpgroup, kGroup);
+    if (thread == 0) {
+#pragma unroll
+      for (int i = 0; i < kRoom; ++i) {
+        store_tile(map, boxes[i], head * kHead + 64 * (from + i), row, 0);
+      }
+      commit_stores();
+    }
   }
 }
 

@@ -8,6 +8,9 @@ namespace {
 
 template <int kHead>
 constexpr int kValueStages = kHead == 256 ? 1 : kKeyStages;  // what there is room for
+// Warpgroups whose results pass through shared memory on their way out.
+template <int kHead>
+constexpr int kOutlets = kHead == 256 ? 0 : 2;
 
 template <int kHead>
 struct QueryGradShared {
