@@ -16,6 +16,7 @@
 #include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/cli/rsa_progress.h"
+#include "tephra/cli/sampling_flags.h"
 #include "tephra/device/ceilings.h"
 #include "tephra/eval/answer_journal.h"
 #include "tephra/eval/rsa_tree.h"
@@ -91,10 +92,7 @@ void describe(Flags& flags, Options& o) {
       .range(0, 1e9);
   flags.add("--tau", o.tau, "tokens of a tail; 0: 4096, or half of beta where that is less")
       .range(0, 1e9);
-  flags.add("--temperature", o.sampling.temperature, "of the draws of tokens, above 0");
-  flags.add("--top-k", o.sampling.top_k, "keep this many of the likeliest tokens; 0 keeps all");
-  flags.add("--top-p", o.sampling.top_p, "keep the likeliest tokens up to this share of the mass");
-  flags.add("--min-p", o.sampling.min_p, "drop tokens below this share of the likeliest's mass");
+  describe_sampling(flags, o.sampling, "of the draws of tokens, above 0");
   flags.add("--seed", o.seed, "the same seed gives the same tree").range(0, 9e18);
   flags.add("--stop STR", o.stop, "end a trace before this text. May be repeated");
   flags.add("--out DIR", o.out,
