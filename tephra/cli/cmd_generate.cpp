@@ -35,7 +35,7 @@ struct Options {
 };
 
 void describe(Flags& flags, Options& o) {
-  flags.add("--model", o.model, "model folder: config.json and model*.safetensors").required();
+  flags.add("--model DIR", o.model, "model folder: config.json and model*.safetensors").required();
   flags.add(
       "--prompt TEXT", o.prompt,
       "the text to continue; the model folder needs a tokenizer.json. What the tokenizer puts "

@@ -44,7 +44,7 @@ struct Options {
 };
 
 void describe(Flags& flags, Options& o) {
-  flags.add("--model", o.model, "model folder: config.json, model*.safetensors, tokenizer.json")
+  flags.add("--model DIR", o.model, "model folder: config.json, model*.safetensors, tokenizer.json")
       .required();
   flags.add("--name", o.name, "what the API calls the model; the folder's name by default");
   flags.add("--host", o.host, "address to listen at; 0.0.0.0 lets other machines in");
