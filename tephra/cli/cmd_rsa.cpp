@@ -125,6 +125,7 @@ void check_options(const Options& o) {
           inputs == 0 ? "none" : "several");
   require(o.answer.empty() || o.prompt || o.prompt_file,
           "--answer is for --prompt and --prompt-file; question files have their own");
+  check_sampling_flags(o.sampling);
 }
 
 // Reasoning and special tokens are no part of an answer.
