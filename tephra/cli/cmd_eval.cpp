@@ -6,7 +6,6 @@
 #include "tephra/base/hash.h"
 #include "tephra/base/log.h"
 #include "tephra/base/progress.h"
-#include "tephra/base/signals.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/eval_against.h"
 #include "tephra/cli/model_device.h"
@@ -455,7 +454,6 @@ Results evaluate(const Options& o, const Inputs& in, AttemptJournal* journal) {
   const Tokenizer tokenizer = Tokenizer::load(o.model);
   const auto model = load_model(
       o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device), .mapped = true});
-  install_signal_handlers();
   Results results;
   try {
     if (!in.levels.empty()) {

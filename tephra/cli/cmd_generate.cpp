@@ -235,7 +235,6 @@ int run(const Options& o) {
   options.sampling = o.sampling;
   options.sampling.seed = static_cast<uint64_t>(o.seed);
   options.stop_at_eos = !o.ignore_eos;
-  install_signal_handlers();
   options.on_token = [&](int32_t id) {
     output.add(id);
     return !interrupted() && !output.stopped_by();

@@ -476,7 +476,6 @@ int run(const Options& o) {
                                           .mapped = true,
                                           .place = place_for(o.weights)});
   log_weights(device);
-  install_signal_handlers();
   Engine engine(*model, {.kv_memory = *kv_memory, .sequences = o.sequences, .throughput = true});
   options = fitted_to(options, questions, engine);
   log_info("{} {}: {}", questions.size(), questions.size() == 1 ? "problem" : "problems",

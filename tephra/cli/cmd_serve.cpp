@@ -213,7 +213,6 @@ int run(const Options& o) {
   Api& api = whole.emplace(*model, o.model, std::move(options));
   ready = &api;
   warn_if_open(o);
-  install_signal_handlers();
   const EngineStats s = api.stats();
   log_info("{} is served at {}/v1, with room for {} tokens in {} of KV memory{}",
            o.name.empty() ? default_name(o.model) : o.name, server.url(),
