@@ -1,12 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/autograd/parameter.h"
 
+#include <algorithm>
+
+#include "tephra/base/signals.h"
+
 namespace tephra {
 namespace {
 
 constexpr int64_t kAlignElements = 64;  // 64 bytes or more in every dtype
 
 int64_t align(int64_t n) { return (n + kAlignElements - 1) / kAlignElements * kAlignElements; }
+
+// Elements [begin, end) of a tensor of one dimension.
+Tensor part_of(const Tensor& flat, int64_t begin, int64_t end) {
+  return flat.view({flat.numel(), 1}).slice_rows(begin, end).view({end - begin});
+}
+
+// To be given the memory of a large model takes a while: the program may stop between its parts.
+Tensor flat_zeros(int64_t size, DType dtype, Device device, Purpose purpose) {
+  constexpr int64_t kPart = int64_t{1} << 26;
+  const Tensor flat({size}, dtype, device, purpose);
+  for (int64_t begin = 0; begin < size; begin += kPart) {
+    stop_if_interrupted();
+    fill(part_of(flat, begin, std::min(begin + kPart, size)), 0);
+  }
+  return flat;
+}
 
 }  // namespace
 
@@ -28,14 +48,13 @@ ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, DType dtype, De
     offsets_.push_back(buffer ? -1 : total);
     if (!buffer) total += align(specs_[i].shape.numel());
   }
-  flat_values_ = zeros({total}, dtype, device, Purpose::weights);
-  if (with_gradients)
-    flat_gradients_ = zeros({total}, acc_dtype(dtype), device, Purpose::gradients);
+  flat_values_ = flat_zeros(total, dtype, device, Purpose::weights);
+  if (with_gradients) {
+    flat_gradients_ = flat_zeros(total, acc_dtype(dtype), device, Purpose::gradients);
+  }
 
   const auto view_of = [&](const Tensor& flat, size_t i) {
-    return flat.view({total, 1})
-        .slice_rows(offsets_[i], offsets_[i] + specs_[i].shape.numel())
-        .view(specs_[i].shape);
+    return part_of(flat, offsets_[i], offsets_[i] + specs_[i].shape.numel()).view(specs_[i].shape);
   };
   for (size_t i = 0; i < specs_.size(); ++i) {
     if (specs_[i].kind == ParameterKind::buffer) {
@@ -68,7 +87,10 @@ void initialise(const ParameterSpec& spec, uint64_t seed, const Tensor& value) {
 }
 
 void ParameterStore::initialise(uint64_t seed) {
-  for (size_t i = 0; i < specs_.size(); ++i) tephra::initialise(specs_[i], seed, values_[i]);
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    stop_if_interrupted();  // of a large model all of them take minutes
+    tephra::initialise(specs_[i], seed, values_[i]);
+  }
 }
 
 void ParameterStore::clear_gradients() {

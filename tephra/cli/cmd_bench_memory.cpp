@@ -4,7 +4,6 @@
 
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
-#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/bench_memory.h"
 #include "tephra/cli/command.h"
@@ -126,7 +125,6 @@ void print_speed(const MemorySpeed& speed) {
 
 int run(const Options& o) {
   require(o.data || o.turns > 0, "bench memory: expected --data DIR, --turns N or both");
-  install_signal_handlers();
   Json out;
   out["cpu"] = this_machine().cpu;
   if (o.data) {

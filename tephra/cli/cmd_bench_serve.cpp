@@ -25,7 +25,7 @@ struct Options {
 };
 
 void describe(Flags& flags, Options& o) {
-  flags.add("--model", o.model, "model folder; it is served by this command itself").required();
+  flags.add("--model DIR", o.model, "model folder; it is served by this command itself").required();
   flags.add("--port", o.port, "load the server at this port of this machine instead")
       .range(0, 65535);
   flags.add("--api-key-file FILE", o.api_key_file, "its first key is shown to that server");

@@ -115,7 +115,7 @@ class Bench {
   Bench(const Options& o, const Json& config)
       : o_(o),
         device_(parse_device(o.device)),
-        recompute_(recompute_of(o.recompute)),
+        recompute_(recompute_of(o.recompute, "--recompute")),
         model_(
             model_kind(config, o.model)
                 .create(
@@ -245,11 +245,6 @@ void print_measured(const Options& o, const Measured& m, const ModelFigures& f, 
   table.print();
 }
 
-// A flag that would change nothing is refused.
-void require_none(const std::vector<std::string>& given, const char* why) {
-  if (!given.empty()) throw Error(Fault::usage, format("{}: {}", given.front(), why));
-}
-
 RunConfig run_config(const Options& o) {
   if (!o.config) {
     require(o.set.empty(), "--set changes a key of --config FILE; there is none");
@@ -261,7 +256,7 @@ RunConfig run_config(const Options& o) {
 }
 
 int run_config_bench(const Options& o) {
-  require_none(o.of_steps,
+  refuse_given(o.of_steps,
                "for whole steps, of --model PRESET or on a GPU; a config on the CPU has --config "
                "FILE and --set KEY=VALUE");
   const TrainBenchOptions options{
@@ -280,7 +275,7 @@ int run_config_bench(const Options& o) {
 
 // What can be told before the model takes its memory.
 void check_steps(const Options& o, bool on_cpu) {
-  require_none(o.of_config,
+  refuse_given(o.of_config,
                "for a config, which is measured on the CPU: with --device cpu, without --model");
   require(!on_cpu || !o.profile, "--profile: only kernels of a GPU are timed, got --device {}",
           o.device);

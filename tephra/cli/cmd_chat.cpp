@@ -25,7 +25,7 @@ struct Options {
 };
 
 void describe(Flags& flags, Options& o) {
-  flags.add("--model", o.model, "model folder with a tokenizer.json and a chat template")
+  flags.add("--model DIR", o.model, "model folder with a tokenizer.json and a chat template")
       .required();
   flags.add("--system TEXT", o.system, "the system message");
   flags.add("--load FILE", o.load, "go on with a conversation that /save wrote");

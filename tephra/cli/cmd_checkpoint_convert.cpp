@@ -15,8 +15,8 @@ struct Options {
 };
 
 void describe(Flags& flags, Options& o, const char* from) {
-  flags.add("--from", o.from, from).required();
-  flags.add("--to", o.to, "folder to write").required();
+  flags.add("--from DIR", o.from, from).required();
+  flags.add("--to DIR", o.to, "folder to write").required();
   o.write.describe(flags, "of every tensor; default: as stored, and bf16 for fp8");
 }
 

@@ -15,7 +15,7 @@ struct Options {
 
 void describe(Flags& flags, Options& o) {
   flags.add("--model DIR", o.model, "model folder to read").required();
-  flags.add("--out", o.out, "folder to write").required();
+  flags.add("--out DIR", o.out, "folder to write").required();
   o.write.describe_bits(flags, "of the attention's projections and the experts: 8 or 4");
   o.write.describe(flags, "of what is not quantised; default: as stored");
   flags.example("tephra checkpoint quantize --model models/zaya1-8b --bits 8 --out models/8bit");

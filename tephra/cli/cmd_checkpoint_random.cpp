@@ -18,7 +18,7 @@ void describe(Flags& flags, Options& o) {
   std::string presets;
   for (const std::string& name : preset_names()) presets += (presets.empty() ? "" : ", ") + name;
   flags.add("--config", o.config, "a config.json, or one of: " + presets).required();
-  flags.add("--out", o.out, "folder to write").required();
+  flags.add("--out DIR", o.out, "folder to write").required();
   flags.add("--seed", o.seed, "another seed, another model").range(0, 0x1p62);
   flags
       .add(

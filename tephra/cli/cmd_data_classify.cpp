@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tephra data classify and classify-train: labels for documents by models in fastText's format.
 #include "tephra/base/error.h"
-#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/data_options.h"
@@ -95,7 +94,6 @@ auto at_line(const LineReader& lines, const F& read) {
 
 int run_train(const TrainOptions& o) {
   const std::vector<CorpusFile> files = corpus_files(o.inputs);
-  install_signal_handlers();
   std::vector<LabelledText> texts, held_out;
   int64_t seen = 0;
   const auto every = static_cast<int64_t>(o.held_out > 0 ? std::max(1.0, 1 / o.held_out) : 0);

@@ -2,7 +2,6 @@
 // tephra data run: a pipeline of stages from a TOML file.
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
-#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/data_options.h"
@@ -53,7 +52,6 @@ int run(const Options& o) {
   }
   PipelineConfig config;
   ConfigFile::read(o.config, o.overrides).load(config);
-  install_signal_handlers();
   const PipelineResult result = run_pipeline(config, o.overwrite);
   if (!result.first) return 0;
   if (o.json) {

@@ -3,7 +3,6 @@
 #include "tephra/base/clock.h"
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
-#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/data_options.h"
@@ -81,7 +80,6 @@ NamedShard make(const Options& o, std::span<const Path> files) {
   const Tokenizer tokenizer = Tokenizer::load(o.tokenizer);
   TokenizeOptions options = tokenize_options(o);
   if (const Path folder = Path(o.out).parent_path(); !folder.empty()) make_writable_folder(folder);
-  install_signal_handlers();
   if (options.shard.ranks) {
     options.ranks = std::make_shared<Ranks>(ranks_folder(o.out), options.shard);
   }

@@ -6,11 +6,11 @@
 #include "tephra/base/hash.h"
 #include "tephra/base/log.h"
 #include "tephra/base/progress.h"
-#include "tephra/base/signals.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/eval_against.h"
 #include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
+#include "tephra/cli/sampling_flags.h"
 #include "tephra/device/ceilings.h"
 #include "tephra/eval/attempt_journal.h"
 #include "tephra/eval/report.h"
@@ -48,6 +48,9 @@ struct Options {
   std::optional<std::string> against;
   std::optional<double> max_kl, min_agreement;
   bool overwrite = false, json = false;
+
+  // What was given of the flags that only answers have, of --text's stride, of numbers' tolerance.
+  std::vector<std::string> of_answers, of_scores, of_numbers;
 };
 
 void describe_tasks(Flags& flags, Options& o) {
@@ -70,11 +73,15 @@ void describe_tasks(Flags& flags, Options& o) {
       .of("--aggregate");
   flags.add("--text FILE", o.text, "perplexity and bits per byte of a UTF-8 text. May be repeated");
   flags.add("--window", o.window, "tokens read together; 0: the model's limit, at most 2048")
-      .range(0, 1e9);
+      .range(0, 1e9)
+      .of("--text");
+  flags.note_given(&o.of_scores);
   flags
       .add("--stride", o.stride,
            "tokens from one window to the next; each token is scored once. 0: half a window")
-      .range(0, 1e9);
+      .range(0, 1e9)
+      .of("--text");
+  flags.note_given(nullptr);
   flags.add("--questions FILE", o.questions,
             "JSONL, a line each: {\"question\" or \"prompt\", \"answer\", optional \"id\"}. May be "
             "repeated");
@@ -82,17 +89,25 @@ void describe_tasks(Flags& flags, Options& o) {
       .add("--match", o.match,
            "numeric: the number in \\boxed{}, after #### or after \"answer:\", else the last one; "
            "exact: the text there, else all of it")
-      .choices({"numeric", "exact"});
+      .choices({"numeric", "exact"})
+      .of("--questions");
+  flags.note_given(&o.of_numbers);
   flags
       .add("--tolerance", o.tolerance,
            "relative, of numbers that are not integers; integers must agree in every digit")
-      .range(0, 1e9);
-  flags.add("--template TEXT", o.prompt_template,
-            "how a \"question\" becomes a prompt: a text with {question} in it, \\n for a newline; "
-            "without it a newline follows the question");
-  flags.add("--chat", o.chat,
-            "put tasks and questions as a user's message through the model's chat template; a "
-            "\"prompt\" is still continued as it is");
+      .range(0, 1e9)
+      .of("--questions");
+  flags.note_given(nullptr);
+  flags
+      .add("--template TEXT", o.prompt_template,
+           "how a \"question\" becomes a prompt: a text with {question} in it, \\n for a newline; "
+           "without it a newline follows the question")
+      .of("--questions");
+  flags
+      .add("--chat", o.chat,
+           "put tasks and questions as a user's message through the model's chat template; a "
+           "\"prompt\" is still continued as it is")
+      .of("--environments", "--questions");
 }
 
 void describe_against(Flags& flags, Options& o) {
@@ -110,16 +125,11 @@ void describe_against(Flags& flags, Options& o) {
   flags.example("tephra eval --model 4bit --against DIR --environments addition:1-2 --max-kl 2e-2");
 }
 
-void describe(Flags& flags, Options& o) {
-  flags.add("--model DIR", o.model, "model folder with a tokenizer.json").required();
-  describe_tasks(flags, o);
+void describe_answers(Flags& flags, Options& o) {
+  flags.note_given(&o.of_answers);
   flags.add("--n", o.n, "attempts at each task or question; avg@n is their mean").range(1, 1e6);
   flags.add("--k", o.k, "also estimate pass@k for these k <= n; n itself when none is given");
-  flags.add("--temperature", o.sampling.temperature, "0 takes the likeliest token");
-  flags.add("--top-k", o.sampling.top_k, "keep this many of the likeliest tokens; 0 keeps all");
-  flags.add("--top-p", o.sampling.top_p, "keep the likeliest tokens up to this share of the mass");
-  flags.add("--min-p", o.sampling.min_p, "drop tokens below this share of the likeliest's mass");
-  flags.add("--seed", o.seed, "of the tasks and of the sampling").range(0, 9e18);
+  describe_sampling(flags, o.sampling);
   flags.add("--stop STR", o.stop, "end an answer before this text. May be repeated");
   flags
       .add("--max-new-tokens", o.max_new_tokens,
@@ -137,6 +147,16 @@ void describe(Flags& flags, Options& o) {
       .of("--out");
   flags.add("--batch", o.batch, "answers side by side; changes the speed, never a result")
       .range(1, 1e5);
+  flags.note_given(nullptr);
+}
+
+void describe(Flags& flags, Options& o) {
+  flags.add("--model DIR", o.model, "model folder with a tokenizer.json").required();
+  describe_tasks(flags, o);
+  flags.add("--seed", o.seed, "of the tasks and of the sampling")
+      .range(0, 9e18)
+      .of("--environments", "--questions");
+  describe_answers(flags, o);
   flags.add("--dtype", o.dtype, "arithmetic").choices({"f32", "bf16"});
   describe_device(flags, o.device);
   flags.add("--json", o.json, "one JSON document on stdout");
@@ -162,21 +182,20 @@ struct Inputs {
 
 Match match_of(const Options& o) { return o.match == "exact" ? Match::exact : Match::numeric; }
 
-void warn_of_unused(const Options& o) {
-  const bool answers = o.environments || !o.questions.empty();
-  const bool sampled = o.sampling.top_k > 0 || o.sampling.top_p < 1 || o.sampling.min_p > 0;
-  if (answers && o.sampling.temperature == 0 && sampled) {
-    log_warning("--top-k, --top-p and --min-p change nothing at --temperature 0");
+// A flag that would change nothing is refused.
+void check_flags(const Options& o) {
+  require(o.environments || !o.text.empty() || !o.questions.empty(),
+          "expected --environments, --text or --questions, got none of them");
+  if (!o.environments && o.questions.empty()) {
+    refuse_given(o.of_answers, "for answers, of --environments or --questions; --text has none");
   }
-  if (o.text.empty() && (o.window > 0 || o.stride > 0)) {
-    log_warning("--window and --stride change nothing without --text");
-  }
-  if (o.questions.empty() && o.prompt_template) {
-    log_warning("--template changes nothing without --questions");
-  }
-  if (!answers && (o.out || o.show > 0)) {
-    log_warning("--out and --show have nothing to say about --text");
-  }
+  if (o.match != "numeric") refuse_given(o.of_numbers, "for --match numeric");
+  if (!o.against) return;
+  require(o.questions.empty(),
+          "--against compares over --text and --environments, not --questions");
+  require(o.aggregate == 0, "--aggregate is for accuracy, not for --against");
+  refuse_given(o.of_answers, "for answers; with --against there are none");
+  refuse_given(o.of_scores, "for perplexity, not for --against");
 }
 
 // The template's text brings its own bos. With --template, its text is the message.
@@ -193,15 +212,13 @@ PromptForm chat_form(const Options& o, std::function<std::string(const std::stri
 }
 
 Inputs read_inputs(const Options& o) {
-  require(o.environments || !o.text.empty() || !o.questions.empty(),
-          "expected --environments, --text or --questions, got none of them");
-  warn_of_unused(o);
   Inputs in;
   in.solve.sampling = o.sampling;
   in.solve.sampling.seed = static_cast<uint64_t>(o.seed);
   in.solve.samples = o.n;
   in.solve.stop = o.stop;
   in.solve.sequences = o.batch;
+  check_sampling_flags(in.solve.sampling);
   check_solve_options(in.solve);
   in.ks = o.k.empty() ? std::vector<int64_t>{o.n} : o.k;
   for (const int64_t k : in.ks) {
@@ -237,8 +254,6 @@ constexpr const char* kEnvironmentsGroup = "environments";
 
 // What answers depend on; how they are graded may change.
 Json settings_of(const Options& o, const Inputs& in) {
-  Json stop = Json::Array{};
-  for (const std::string& text : o.stop) stop.push_back(text);
   const bool gpu = parse_device(o.device).kind == Device::Kind::gpu;
   Json json = Json::Object{{"tephra", TEPHRA_VERSION},
                            {"model", mark_of_model(o.model)},
@@ -252,14 +267,9 @@ Json settings_of(const Options& o, const Inputs& in) {
                            {"tail", o.tail},
                            {"template", o.prompt_template.value_or("")},
                            {"chat", o.chat},
-                           {"n", o.n},
-                           {"temperature", o.sampling.temperature},
-                           {"top_k", o.sampling.top_k},
-                           {"top_p", o.sampling.top_p},
-                           {"min_p", o.sampling.min_p},
-                           {"seed", o.seed},
-                           {"stop", std::move(stop)},
-                           {"max_new_tokens", o.max_new_tokens.value_or(0)}};
+                           {"n", o.n}};
+  put_sampling(json, in.solve.sampling, in.solve.stop);
+  json["max_new_tokens"] = o.max_new_tokens.value_or(0);
   for (const auto& [file, questions] : in.questions) {
     std::string all;
     for (const Question& q : questions) {
@@ -424,9 +434,6 @@ void print_tables(const Options& o, const Results& results) {
 }
 
 int run_beside(const Options& o, Inputs in) {
-  require(o.questions.empty(),
-          "--against compares over --text and --environments, not --questions");
-  require(o.aggregate == 0, "--aggregate is for accuracy, not for --against");
   return run_against({.model = o.model,
                       .reference = *o.against,
                       .dtype = o.dtype,
@@ -447,7 +454,6 @@ Results evaluate(const Options& o, const Inputs& in, AttemptJournal* journal) {
   const Tokenizer tokenizer = Tokenizer::load(o.model);
   const auto model = load_model(
       o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device), .mapped = true});
-  install_signal_handlers();
   Results results;
   try {
     if (!in.levels.empty()) {
@@ -474,6 +480,7 @@ Results evaluate(const Options& o, const Inputs& in, AttemptJournal* journal) {
 }
 
 int run(const Options& o) {
+  check_flags(o);
   require_folder(o.model, "a model folder");
   if (o.against) require_folder(*o.against, "a model folder");
   check_output(o);

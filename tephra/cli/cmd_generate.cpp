@@ -8,6 +8,7 @@
 #include "tephra/base/signals.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/model_device.h"
+#include "tephra/cli/sampling_flags.h"
 #include "tephra/infer/generate.h"
 #include "tephra/text/chat_session.h"
 #include "tephra/text/text_stream.h"
@@ -34,7 +35,7 @@ struct Options {
 };
 
 void describe(Flags& flags, Options& o) {
-  flags.add("--model", o.model, "model folder: config.json and model*.safetensors").required();
+  flags.add("--model DIR", o.model, "model folder: config.json and model*.safetensors").required();
   flags.add(
       "--prompt TEXT", o.prompt,
       "the text to continue; the model folder needs a tokenizer.json. What the tokenizer puts "
@@ -51,10 +52,7 @@ void describe(Flags& flags, Options& o) {
       .of("--chat");
   flags.add("--special", o.special, "print special tokens, too");
   flags.add("--max-new-tokens", o.max_new_tokens, "stop after this many").range(0, 1e9);
-  flags.add("--temperature", o.sampling.temperature, "0 takes the likeliest token");
-  flags.add("--top-k", o.sampling.top_k, "keep this many of the likeliest tokens; 0 keeps all");
-  flags.add("--top-p", o.sampling.top_p, "keep the likeliest tokens up to this share of the mass");
-  flags.add("--min-p", o.sampling.min_p, "drop tokens below this share of the likeliest's mass");
+  describe_sampling(flags, o.sampling);
   flags.add("--seed", o.seed, "the same seed gives the same tokens").range(0, 9e18);
   flags.add("--ignore-eos", o.ignore_eos, "go on past the end-of-text token");
   flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
@@ -73,11 +71,7 @@ void check_options(const Options& o) {
   require(o.prompt.has_value() != !o.prompt_ids.empty(),
           "expected --prompt TEXT or --prompt-ids, got {}", o.prompt ? "both" : "neither");
   require(!o.chat || o.prompt, "--chat needs --prompt TEXT, the user's message");
-  check_sampling(o.sampling);
-  const Sampling& s = o.sampling;
-  if (s.temperature == 0 && (s.top_k > 0 || s.top_p < 1 || s.min_p > 0)) {
-    log_warning("--top-k, --top-p and --min-p change nothing at --temperature 0");
-  }
+  check_sampling_flags(o.sampling);
 }
 
 // Only text needs a tokenizer: ids in, ids out works without.
@@ -241,7 +235,6 @@ int run(const Options& o) {
   options.sampling = o.sampling;
   options.sampling.seed = static_cast<uint64_t>(o.seed);
   options.stop_at_eos = !o.ignore_eos;
-  install_signal_handlers();
   options.on_token = [&](int32_t id) {
     output.add(id);
     return !interrupted() && !output.stopped_by();

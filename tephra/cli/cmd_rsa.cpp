@@ -16,6 +16,7 @@
 #include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/cli/rsa_progress.h"
+#include "tephra/cli/sampling_flags.h"
 #include "tephra/device/ceilings.h"
 #include "tephra/eval/answer_journal.h"
 #include "tephra/eval/rsa_tree.h"
@@ -91,10 +92,7 @@ void describe(Flags& flags, Options& o) {
       .range(0, 1e9);
   flags.add("--tau", o.tau, "tokens of a tail; 0: 4096, or half of beta where that is less")
       .range(0, 1e9);
-  flags.add("--temperature", o.sampling.temperature, "of the draws of tokens, above 0");
-  flags.add("--top-k", o.sampling.top_k, "keep this many of the likeliest tokens; 0 keeps all");
-  flags.add("--top-p", o.sampling.top_p, "keep the likeliest tokens up to this share of the mass");
-  flags.add("--min-p", o.sampling.min_p, "drop tokens below this share of the likeliest's mass");
+  describe_sampling(flags, o.sampling, "of the draws of tokens, above 0");
   flags.add("--seed", o.seed, "the same seed gives the same tree").range(0, 9e18);
   flags.add("--stop STR", o.stop, "end a trace before this text. May be repeated");
   flags.add("--out DIR", o.out,
@@ -127,6 +125,7 @@ void check_options(const Options& o) {
           inputs == 0 ? "none" : "several");
   require(o.answer.empty() || o.prompt || o.prompt_file,
           "--answer is for --prompt and --prompt-file; question files have their own");
+  check_sampling_flags(o.sampling);
 }
 
 // Reasoning and special tokens are no part of an answer.
@@ -477,7 +476,6 @@ int run(const Options& o) {
                                           .mapped = true,
                                           .place = place_for(o.weights)});
   log_weights(device);
-  install_signal_handlers();
   Engine engine(*model, {.kv_memory = *kv_memory, .sequences = o.sequences, .throughput = true});
   options = fitted_to(options, questions, engine);
   log_info("{} {}: {}", questions.size(), questions.size() == 1 ? "problem" : "problems",

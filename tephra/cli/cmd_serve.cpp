@@ -44,7 +44,7 @@ struct Options {
 };
 
 void describe(Flags& flags, Options& o) {
-  flags.add("--model", o.model, "model folder: config.json, model*.safetensors, tokenizer.json")
+  flags.add("--model DIR", o.model, "model folder: config.json, model*.safetensors, tokenizer.json")
       .required();
   flags.add("--name", o.name, "what the API calls the model; the folder's name by default");
   flags.add("--host", o.host, "address to listen at; 0.0.0.0 lets other machines in");
@@ -213,7 +213,6 @@ int run(const Options& o) {
   Api& api = whole.emplace(*model, o.model, std::move(options));
   ready = &api;
   warn_if_open(o);
-  install_signal_handlers();
   const EngineStats s = api.stats();
   log_info("{} is served at {}/v1, with room for {} tokens in {} of KV memory{}",
            o.name.empty() ? default_name(o.model) : o.name, server.url(),

@@ -4,7 +4,6 @@
 #include "tephra/base/clock.h"
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
-#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/output.h"
@@ -87,7 +86,6 @@ int run(const Options& o) {
   const BpeTrainOptions train = train_options(o);
   const int64_t bytes = total_bytes(o.files);
   make_writable_folder(o.out);
-  install_signal_handlers();
   const double start = steady_seconds();
   WordCounter counter(train.form);
   {

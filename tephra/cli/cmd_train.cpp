@@ -9,7 +9,6 @@
 #include "tephra/base/log.h"
 #include "tephra/base/parallel.h"
 #include "tephra/base/progress.h"
-#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/machine_file.h"
@@ -280,7 +279,6 @@ int run(const Options& o) {
     return 0;
   }
 
-  install_signal_handlers();
   warn_of_open_ends(p);
   const std::string config_text = dump_config(p.config);
   const int64_t vocabulary = p.model_config.find("vocab_size")->integer();

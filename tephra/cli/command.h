@@ -25,8 +25,9 @@ class Flag {
   Flag& range(double low, double high);
   // Given, it is all that the command does: nothing else is required.
   Flag& alone();
-  // Without that other flag it would change nothing: a usage error that says so.
-  Flag& of(const std::string& other);
+  // Without that other flag, or one of the two, it would change nothing: a usage error that says
+  // so.
+  Flag& of(const std::string& other, const std::string& or_other = "");
 
  private:
   FlagSpec* spec_;
@@ -60,6 +61,9 @@ class Flags {
  private:
   FlagTable* table_;
 };
+
+// Refuses the first of the flags that were noted as given, if any: here they would change nothing.
+void refuse_given(const std::vector<std::string>& names, const std::string& why);
 
 // A row of the table in commands.cpp. `name` may have two words: "checkpoint inspect". Every
 // command also takes --threads N, --quiet and --help.

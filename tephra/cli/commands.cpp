@@ -64,6 +64,7 @@ Command grouped(const char* group, Command command) {
 std::vector<Command> all_commands() {
   return {
       grouped("Training", train_command()),
+      grouped("Training", report_command()),
       grouped("Models", generate_command()),
       grouped("Models", chat_command()),
       grouped("Models", serve_command()),
@@ -77,7 +78,6 @@ std::vector<Command> all_commands() {
       grouped("Models", checkpoint_export_command()),
       grouped("Models", checkpoint_quantize_command()),
       grouped("Models", checkpoint_random_command()),
-      grouped("Training", report_command()),
       grouped("Data", data_run_command()),
       grouped("Data", data_filter_command()),
       grouped("Data", data_dedup_command()),

@@ -3,7 +3,6 @@
 
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
-#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/output.h"
 #include "tephra/data/corpus/output_folder.h"
@@ -58,7 +57,6 @@ StageSettings stage_settings(const CorpusOptions& o) {
   lock_output(o.out, stage.shard);
   prepare_output(o.out, o.overwrite, stage.shard);
   lock_share(o.out, stage.shard);
-  install_signal_handlers();
   join_ranks(stage);
   return stage;
 }

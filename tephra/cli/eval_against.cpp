@@ -5,7 +5,6 @@
 
 #include "tephra/base/error.h"
 #include "tephra/base/progress.h"
-#include "tephra/base/signals.h"
 #include "tephra/cli/output.h"
 #include "tephra/eval/agreement.h"
 #include "tephra/models/checkpoint.h"
@@ -80,7 +79,6 @@ void print_table(const AgainstOptions& o, const Agreement& a) {
 int run_against(const AgainstOptions& o) {
   const Tokenizer tokenizer = Tokenizer::load(o.model);
   const auto model = load(o.model, o), reference = load(o.reference, o);
-  install_signal_handlers();
   const std::vector<ComparedText> texts = texts_of(o, tokenizer, *model);
   int64_t tokens = 0;
   for (const ComparedText& text : texts) {

@@ -16,8 +16,8 @@ struct FlagSpec {
   std::string shown_default;
   bool list = false;
   bool required = false;
-  bool alone = false;  // with it nothing is required
-  std::string of;      // the flag without which it changes nothing
+  bool alone = false;           // with it nothing is required
+  std::vector<std::string> of;  // the flags without all of which it changes nothing
   // Each is called with every value given; a value that does not fit is a Fault::usage.
   std::vector<std::function<void(const std::string& value)>> checks;
   std::function<void(const std::string& value)> take;

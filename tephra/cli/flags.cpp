@@ -111,8 +111,9 @@ Flag& Flag::alone() {
   return *this;
 }
 
-Flag& Flag::of(const std::string& other) {
-  spec_->of = other;
+Flag& Flag::of(const std::string& other, const std::string& or_other) {
+  spec_->of = {other};
+  if (!or_other.empty()) spec_->of.push_back(or_other);
   return *this;
 }
 
@@ -179,6 +180,10 @@ Flag Flags::add(const std::string& name, bool& value, const std::string& help) {
 }
 
 void Flags::note_given(std::vector<std::string>* names) { table_->note_in = names; }
+
+void refuse_given(const std::vector<std::string>& names, const std::string& why) {
+  if (!names.empty()) throw Error(Fault::usage, format("{}: {}", names.front(), why));
+}
 
 void Flags::example(const std::string& line) { table_->examples.push_back(line); }
 

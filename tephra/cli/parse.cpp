@@ -145,16 +145,25 @@ struct Common {
   }
 };
 
+void check_has_its_flag(FlagTable& table, const FlagSpec& flag) {
+  std::string missing;
+  for (const std::string& name : flag.of) {
+    const FlagSpec* other = find(table, name);
+    TEPHRA_ASSERT(other != nullptr, "a command describes the flag that another is of");
+    if (other->times_given > 0) return;
+    missing += (missing.empty() ? "" : " or ") + name;
+  }
+  require(missing.empty(), "{} is for {}, which {} not given", flag.name, missing,
+          flag.of.size() == 1 ? "is" : "are");
+}
+
 void check_what_is_missing(FlagTable& table) {
   const bool alone = std::any_of(table.flags.begin(), table.flags.end(), [](const FlagSpec& flag) {
     return flag.alone && flag.times_given > 0;
   });
   for (const FlagSpec& flag : table.flags) {
     require(alone || !flag.required || flag.times_given > 0, "{} is required", flag.name);
-    if (flag.of.empty() || flag.times_given == 0) continue;
-    const FlagSpec* other = find(table, flag.of);
-    TEPHRA_ASSERT(other != nullptr, "a command describes the flag that another is of");
-    require(other->times_given > 0, "{} is for {}, which is not given", flag.name, flag.of);
+    if (flag.times_given > 0) check_has_its_flag(table, flag);
   }
 }
 

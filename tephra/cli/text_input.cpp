@@ -18,7 +18,6 @@ std::string input_text(const std::optional<std::string>& argument,
   if (argument) return *argument;
   if (file) return read_file(*file, int64_t{1} << 40);
   if (isatty(STDIN_FILENO) == 1) log_info("reading from the keyboard; Ctrl-D ends it");
-  install_signal_handlers();
   std::string text;
   char block[1 << 16];
   for (;;) {

@@ -21,8 +21,6 @@ const Tensor* Trace::find(std::string_view name) const {
   return nullptr;
 }
 
-bool tracing() { return current_trace != nullptr; }
-
 void tap(const std::string& name, const Tensor& value) {
   if (current_trace == nullptr) return;
   if (current_trace->wanted_ && !current_trace->wanted_(name)) return;

@@ -32,7 +32,6 @@ class Trace {
   Trace* outer_;
 };
 
-bool tracing();
 void tap(const std::string& name, const Tensor& value);
 
 }  // namespace tephra

@@ -66,19 +66,33 @@ Error not_ours(const std::string& path) {
           format("{}: was not written by this command; remove it, or give another --out", path)};
 }
 
-Json read_head(std::string_view line, const std::string& path) {
-  if (line.find(kJournalFormat) == std::string_view::npos) throw not_ours(path);
-  Json head = read_line(line, path + ":1", kHeadHint);
-  const Json* settings = head.is_object() ? head.find("settings") : nullptr;
-  if (settings && settings->is_object()) return head;
-  throw Error(Fault::data, format("{}:1: has no settings", path), kHeadHint);
-}
-
 bool may_be_cut_head(std::string_view text) {
   const std::string opening = format(" {{\"format\":\"{}\"", kJournalFormat);
   const std::string_view hash = text.substr(0, 16), rest = text.substr(hash.size());
   return hash.find_first_not_of("0123456789abcdef") == std::string_view::npos &&
          opening.starts_with(rest.substr(0, opening.size()));
+}
+
+bool begins_with_head(std::string_view text) {
+  const size_t end = text.find('\n');
+  if (end == std::string_view::npos) return may_be_cut_head(text);
+  return text.substr(0, end).find(kJournalFormat) != std::string_view::npos;
+}
+
+// Whether some of its lines are a journal's, though the first is not; or whether it is all zeros,
+// as a power cut may leave one.
+bool has_lost_its_head(std::string_view text) {
+  for (const std::string_view line : split(text, '\n')) {
+    if (checked_line(line)) return true;
+  }
+  return !text.empty() && text.find_first_not_of('\0') == std::string_view::npos;
+}
+
+Json read_head(std::string_view line, const std::string& path) {
+  Json head = read_line(line, path + ":1", kHeadHint);
+  const Json* settings = head.is_object() ? head.find("settings") : nullptr;
+  if (settings && settings->is_object()) return head;
+  throw Error(Fault::data, format("{}:1: has no settings", path), kHeadHint);
 }
 
 // Weights of another training differ nearly everywhere, so a block of each MiB tells them apart,
@@ -214,6 +228,11 @@ AnswerJournal::Left AnswerJournal::left_by_others() {
 AnswerJournal::Left AnswerJournal::read() const {
   Left left;
   const std::string text = read_file(path_, int64_t{1} << 40);
+  if (!begins_with_head(text)) {
+    if (!has_lost_its_head(text)) throw not_ours(path_.string());
+    throw Error(Fault::data, format("{}:1: is not the head of a journal", path_.string()),
+                kHeadHint);
+  }
   size_t begin = 0;
   for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     const std::string_view line = std::string_view(text).substr(begin, end - begin);
@@ -224,7 +243,6 @@ AnswerJournal::Left AnswerJournal::read() const {
     }
   }
   left.bytes = static_cast<int64_t>(begin);
-  if (!left.head && !may_be_cut_head(text)) throw not_ours(path_.string());
   if (left.head && begin < text.size()) {
     log_info("{}: the last {} bytes are of an answer that was not written to its end",
              path_.string(), text.size() - begin);

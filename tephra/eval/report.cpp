@@ -161,6 +161,17 @@ Json to_json(std::span<const EnvironmentScore> scores) {
   return json;
 }
 
+void put_sampling(Json& json, const Sampling& sampling, std::span<const std::string> stop) {
+  json["temperature"] = sampling.temperature;
+  json["top_k"] = sampling.top_k;
+  json["top_p"] = sampling.top_p;
+  json["min_p"] = sampling.min_p;
+  json["seed"] = static_cast<int64_t>(sampling.seed);
+  Json texts = Json::Array{};
+  for (const std::string& text : stop) texts.push_back(text);
+  json["stop"] = std::move(texts);
+}
+
 std::string wrong_attempts(std::span<const Problem> problems, int64_t most) {
   std::string text;
   for_wrong_attempts(problems, most, [&](const Problem& p, const Attempt& a) {

@@ -19,6 +19,9 @@ Json to_json(const Perplexity& perplexity);
 // {"rows": [...], "overall": {...}}
 Json to_json(std::span<const EnvironmentScore> scores);
 
+// Adds how answers are drawn and where they end: temperature, top_k, top_p, min_p, seed, stop.
+void put_sampling(Json& json, const Sampling& sampling, std::span<const std::string> stop);
+
 // The first attempts that went wrong, at most `most`.
 std::string wrong_attempts(std::span<const Problem> problems, int64_t most);
 Json wrong_attempts_json(std::span<const Problem> problems, int64_t most);

@@ -7,6 +7,7 @@
 #include "tephra/base/error.h"
 #include "tephra/base/table.h"
 #include "tephra/base/text.h"
+#include "tephra/eval/report.h"
 
 namespace tephra {
 
@@ -194,15 +195,8 @@ Json rsa_options_json(const RsaOptions& o, const Json& form) {
                            {"c", o.candidates},
                            {"rounds", o.rounds},
                            {"beta", o.trace_tokens},
-                           {"tau", o.tail_tokens},
-                           {"temperature", o.sampling.temperature},
-                           {"top_k", o.sampling.top_k},
-                           {"top_p", o.sampling.top_p},
-                           {"min_p", o.sampling.min_p},
-                           {"seed", static_cast<int64_t>(o.sampling.seed)}};
-  Json stop = Json::Array{};
-  for (const std::string& text : o.stop) stop.push_back(text);
-  json["stop"] = std::move(stop);
+                           {"tau", o.tail_tokens}};
+  put_sampling(json, o.sampling, o.stop);
   if (!form.is_object()) return json;
   for (const auto& [name, value] : form.object()) json[name] = value;
   return json;

@@ -1,46 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/ops/linear.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tephra/ops/linear_cpu.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include <vector>
 
 #include "tephra/device/cpu/gemm.h"
 #include "tephra/device/cpu/packed.h"
-#include "tephra/device/cpu/row_sums.h"
-#include "tephra/device/cpu/simd-inl.h"
+#include "tephra/ops/add_bias.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace tephra::kernel::HWY_NAMESPACE {
-
-using namespace simd::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace): vectors of this
-                                      // target
-
-void bias_gradient(const LinearGrad& k) {
-  visit_float(k.dy.dtype(), [&]<class T>() HWY_ATTR {
-    using Acc = acc_t<T>;
-    const int64_t width = k.dy.cols();
-    cpu::sum_rows<Acc>(k.dy.rows(), width, k.dbias.data<Acc>(), k.accumulate_dbias,
-                       [&](int64_t begin, int64_t end, Acc* sums) HWY_ATTR {
-                         for (int64_t r = begin; r < end; ++r) {
-                           const T* dy = k.dy.row<T>(r);
-                           for_each_vector<T>(width, [&](int64_t c, int64_t n) HWY_ATTR {
-                             write_up_to(sums + c, load_up_to(dy + c, n), n, true);
-                           });
-                         }
-                       });
-  });
-}
-
-}  // namespace tephra::kernel::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace tephra::kernel {
 namespace {
-
-HWY_EXPORT(bias_gradient);
 
 template <class T, class Out, class W>
 void forward(const Linear& k) {
@@ -130,9 +98,8 @@ void LinearGrad::on_cpu() const {
   visit_float(x.dtype(), [&]<class T>() {
     if (dx) input_gradient<T>(*this);
     if (dweight) weight_gradient<T>(*this);
-    if (dbias) HWY_DYNAMIC_DISPATCH(bias_gradient)(*this);
+    if (dbias) AddBiasGrad{dy, dbias, accumulate_dbias}.on_cpu();
   });
 }
 
 }  // namespace tephra::kernel
-#endif

@@ -55,14 +55,6 @@ BalanceController::BalanceController(std::vector<BalancedLayer> layers,
   }
 }
 
-std::vector<std::vector<int64_t>> BalanceController::no_counts() const {
-  std::vector<std::vector<int64_t>> counts;
-  for (const BalancedLayer& layer : layers_) {
-    counts.emplace_back(static_cast<size_t>(layer.experts + 1), 0);
-  }
-  return counts;
-}
-
 void BalanceController::update_layer(size_t l, std::span<const int64_t> counts) {
   const BalancedLayer& layer = layers_[l];
   const AdamWOptions& o = options_.adamw;

@@ -59,8 +59,6 @@ class BalanceController {
 
   // counts[layer]: over the global batch. A layer that sent no token to an expert is left alone.
   std::vector<ExpertLoad> update(const std::vector<std::vector<int64_t>>& counts);
-  // Zeros in the shape that `update` takes.
-  std::vector<std::vector<int64_t>> no_counts() const;
 
   // "balance.m.NAME" and "balance.v.NAME", as Optimizer::state.
   std::vector<StateTensor> state() const;

@@ -22,7 +22,7 @@ bool is_document(const Path& path) {
 
 std::vector<Path> document_files(const Path& path) {
   std::error_code ignored;
-  require(std::filesystem::exists(path, ignored), "{}: no such file or folder", path.string());
+  require(std::filesystem::exists(path, ignored), "{}: does not exist", path.string());
   if (!std::filesystem::is_directory(path)) return {path};
   std::vector<Path> files;
   for (const auto& item : std::filesystem::recursive_directory_iterator(path)) {

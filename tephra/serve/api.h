@@ -55,7 +55,6 @@ class Api {
   void wait_until_idle() { engine_.wait_until_idle(); }
   EngineStats stats() const { return engine_.stats(); }
   std::optional<Error> failure() const { return engine_.failure(); }
-  const Sampling& default_sampling() const { return defaults_; }
   bool can_chat() const { return chat_.has_value(); }
 
  private:

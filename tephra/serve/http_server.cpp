@@ -26,7 +26,6 @@ namespace tephra {
 namespace {
 
 constexpr int kBacklog = 1024;
-constexpr double kGentleSeconds = 3;
 constexpr size_t kGentleBytes = size_t{64} << 20;  // or four of the largest bodies
 
 const char* reason_of(int status) {
@@ -127,10 +126,10 @@ bool send_all(int fd, std::string_view bytes, double seconds) {
 
 // A close with unread bytes would reset the connection and could lose the answer on its way, also
 // for a client that says all of a request that is too large before it listens.
-void close_gently(int fd, size_t most_bytes) {
+void close_gently(int fd, size_t most_bytes, double seconds) {
   ::shutdown(fd, SHUT_WR);
   char sink[16384];
-  const double until = steady_seconds() + kGentleSeconds;
+  const double until = steady_seconds() + seconds;
   for (size_t total = 0; total < most_bytes;) {
     const double left = until - steady_seconds();
     if (left <= 0 || !wait_for(fd, POLLIN, left)) return;
@@ -367,7 +366,8 @@ class HttpServer::Impl {
   bool refuse(Connection& c, int status, const std::string& message) {
     const HttpResponse r = refusal_(status, message);
     send_all(c.fd(), head_of(r, false, false) + r.body, options_.write_seconds);
-    close_gently(c.fd(), std::max(kGentleBytes, 4 * options_.limits.body_bytes));
+    close_gently(c.fd(), std::max(kGentleBytes, 4 * options_.limits.body_bytes),
+                 options_.close_seconds);
     return false;
   }
 

@@ -40,6 +40,7 @@ struct HttpOptions {
   double idle_seconds = 60;     // between requests of one connection
   double request_seconds = 30;  // from a request's first byte to its last
   double write_seconds = 30;    // without any progress
+  double close_seconds = 3;     // for the rest of a request that was refused
 };
 
 class HttpServer {

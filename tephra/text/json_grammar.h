@@ -26,7 +26,6 @@ class JsonGrammar {
   // The same for a part of a larger schema, at `where`, in which references are looked up.
   Rule value_of(const Json& schema, const Json& root, const std::string& where);
   Rule any_object() const { return object_; }
-  Rule any_value() const { return value_; }
 
  private:
   friend class SchemaCompiler;

@@ -115,7 +115,9 @@ Tokenizer Tokenizer::load(const Path& path) {
   const bool folder = std::filesystem::is_directory(path);
   const Path file = folder ? path / "tokenizer.json" : path;
   if (!std::filesystem::exists(file)) {
-    throw Error(Fault::usage, format("{}: expected a tokenizer.json, found none", file.string()),
+    throw Error(Fault::usage,
+                format("{}: {}; expected a tokenizer.json", file.string(),
+                       folder ? "is missing" : "does not exist"),
                 "give a folder that has one, or make one with `tephra tokenizer train`");
   }
   Tokenizer tokenizer = parse(read_file(file), file.string());

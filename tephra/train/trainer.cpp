@@ -139,12 +139,12 @@ std::vector<ParameterRule> optimizer_rules(const std::vector<ParameterSpec>& spe
   return assign_rules(specs, options);
 }
 
-Recompute recompute_of(const std::vector<std::string>& names) {
+Recompute recompute_of(const std::vector<std::string>& names, const char* setting) {
   Recompute chosen;
   for (const std::string& name : names) {
     if (name == "all") return Recompute::everything();
     const std::optional<OpClass> c = parse_op_class(name);
-    require(c.has_value(), "step.recompute: '{}' is no op class; expected some of {}, or all", name,
+    require(c.has_value(), "{}: '{}' is no op class; expected some of {}, or all", setting, name,
             op_class_names());
     chosen.add(*c);
   }

@@ -29,8 +29,9 @@ struct TrainParts {
   int64_t try_steps = 0;  // of a dry run, which saves no checkpoint; 0: all of them
 };
 
-// Fault::usage for a name that is no op class.
-Recompute recompute_of(const std::vector<std::string>& names);
+// Fault::usage for a name that is no op class; it says which setting has it.
+Recompute recompute_of(const std::vector<std::string>& names,
+                       const char* setting = "step.recompute");
 
 // What the settings ask of an optimizer over these parameters.
 OptimizerOptions optimizer_options(const OptimizerSettings& settings);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include "tephra/base/temporary_name.h"
 #include "tests/support/error_of.h"
+#include "tests/support/file_limit.h"
 #include "tests/support/scratch.h"
 
 namespace tephra {
@@ -139,31 +139,12 @@ TEST(AtomicFile, LeavesNothingWithoutCommit) {
   EXPECT_EQ(read_file(folder / "old"), "old");
 }
 
-// The limit on a file's size fails a write as a full disk does, and needs no rights.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    handler_ = ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    ::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_{};
-  void (*handler_)(int);
-};
-
 TEST(AtomicFile, AFailedWriteSaysSoAndLeavesNothing) {
   const Scratch folder;
   const std::string path = (folder / "a").string();
   const std::string text(1 << 20, 'x');
   const Error error = error_of([&] {
-    const FileSizeLimit limit(65536);
+    const FileLimit limit(65536);
     write_file(path, text);
   });
   EXPECT_EQ(error.fault(), Fault::data);
@@ -174,7 +155,7 @@ TEST(AtomicFile, AFailedWriteSaysSoAndLeavesNothing) {
 
   write_file(path, "old");
   const Error second = error_of([&] {
-    const FileSizeLimit limit(65536);
+    const FileLimit limit(65536);
     write_file(path, text);
   });
   EXPECT_NE(std::string(second.what()).find("the previous file of that name is unchanged"),

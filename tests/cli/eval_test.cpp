@@ -180,6 +180,38 @@ TEST_F(EvalCommand, PutsQuestionsThroughTheChatTemplate) {
   EXPECT_NE(lines.find("\"prompt\":\"as is\""), std::string::npos) << lines;
 }
 
+TEST_F(EvalCommand, RefusesFlagsThatWouldChangeNothing) {
+  write_file(scratch_ / "t.txt", "Some text to be foretold.");
+  write_file(scratch_ / "q.jsonl", "{\"question\": \"1+1?\", \"answer\": 2}\n");
+  const std::vector<std::string> text = {"--text", at("t.txt")},
+                                 tasks = {"--environments", "sorting"},
+                                 questions = {"--questions", at("q.jsonl")};
+  const auto refused = [&](std::vector<std::string> words, const std::vector<std::string>& more,
+                           const std::string& says) {
+    words.insert(words.end(), more.begin(), more.end());
+    expect_refused(words, 2, "tephra eval: " + more.front() + says);
+  };
+  const std::string for_answers =
+      ": for answers, of --environments or --questions; --text has none";
+  refused(text, {"--out", at("out.jsonl")}, for_answers);
+  refused(text, {"--show", "2"}, for_answers);
+  refused(text, {"--n", "4"}, for_answers);
+  refused(text, {"--temperature", "1"}, for_answers);
+  refused(text, {"--batch", "4"}, for_answers);
+  refused(text, {"--chat"}, " is for --environments or --questions, which are not given");
+  refused(text, {"--seed", "4"}, " is for --environments or --questions, which are not given");
+  refused(tasks, {"--window", "64"}, " is for --text, which is not given");
+  refused(tasks, {"--stride", "64"}, " is for --text, which is not given");
+  refused(tasks, {"--template", "{question}"}, " is for --questions, which is not given");
+  refused(tasks, {"--match", "exact"}, " is for --questions, which is not given");
+  refused(questions, {"--tolerance", "0.1", "--match", "exact"}, ": for --match numeric");
+  refused(tasks, {"--top-k", "4"}, " is for a --temperature above 0");
+  refused(tasks, {"--show", "2", "--against", at("model")},
+          ": for answers; with --against there are none");
+  refused(text, {"--stride", "9", "--against", at("model")}, ": for perplexity, not for --against");
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "out.jsonl"));
+}
+
 TEST_F(EvalCommand, SaysWhatIsWrongBeforeItLoadsTheModel) {
   expect_refused({}, 2, "expected --environments, --text or --questions, got none of them");
   expect_refused({"--environments", "sortin:1"}, 2, "did you mean sorting?");

@@ -2,6 +2,7 @@
 // The built binary from end to end: help, mistakes, exit codes, what goes to stdout.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "tephra/base/json.h"
@@ -30,7 +31,12 @@ TEST(Program, ListsEveryCommandUnderItsGroup) {
   const Ran ran = tephra_program({"--help"});
   EXPECT_EQ(ran.code, 0);
   EXPECT_EQ(ran.err, "");
+  std::vector<std::string> groups = {""};
   for (const Command& c : all_commands()) {
+    if (groups.back() != c.group) {
+      EXPECT_EQ(std::count(groups.begin(), groups.end(), c.group), 0) << c.group << " comes again";
+      groups.push_back(c.group);
+    }
     EXPECT_TRUE(contains(ran.out, c.name)) << c.name;
     EXPECT_TRUE(contains(ran.out, c.summary)) << c.name;
     EXPECT_STRNE(c.group, "") << c.name;

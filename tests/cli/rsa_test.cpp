@@ -459,6 +459,8 @@ TEST_F(RsaCommand, SaysWhatIsWrongBeforeAnyWork) {
   expect_refused({"--prompt", "x", "--out", at("model/.")}, 2, "is the model's folder");
   expect_refused({"--prompt", "x", "--samples", "3"}, 2, "--samples is for --environments");
   expect_refused({"--questions", "q", "--split", "train"}, 2, "--split is for --environments");
+  expect_refused({"--prompt", "x", "--n", "1", "--temperature", "0", "--top-p", "0.9"}, 2,
+                 "--top-p is for a --temperature above 0");
 }
 
 }  // namespace

@@ -64,10 +64,16 @@ TEST(TokenizerCommand, ChecksVectorsAndNamesTheFirstDifference) {
 
 TEST(TokenizerCommand, SaysWhenThereIsNoTokenizer) {
   const Scratch scratch;
-  const Ran ran =
-      run_tephra({"tokenizer", "encode", "--tokenizer", scratch.path().string(), "text"});
-  EXPECT_EQ(ran.code, 2);
-  EXPECT_NE(ran.err.find("expected a tokenizer.json, found none"), std::string::npos) << ran.err;
+  const auto complaint = [&](const std::string& path) {
+    const Ran ran = run_tephra({"tokenizer", "encode", "--tokenizer", path, "text"});
+    EXPECT_EQ(ran.code, 2);
+    return ran.err.substr(0, ran.err.find('\n'));
+  };
+  const std::string folder = scratch.path().string();
+  EXPECT_EQ(complaint(folder), "tephra tokenizer encode: " + folder +
+                                   "/tokenizer.json: is missing; expected a tokenizer.json");
+  EXPECT_EQ(complaint(folder + "x"),
+            "tephra tokenizer encode: " + folder + "x: does not exist; expected a tokenizer.json");
 }
 
 TEST(TokenizerCommand, TrainsATokenizerThatTheOthersUse) {

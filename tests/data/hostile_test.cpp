@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
 #include <fstream>
 #include <random>
 
@@ -22,6 +21,7 @@
 #include "tephra/data/line_reader.h"
 #include "tests/support/compress.h"
 #include "tests/support/error_of.h"
+#include "tests/support/file_limit.h"
 #include "tests/support/scratch.h"
 
 namespace tephra {
@@ -338,26 +338,6 @@ TEST(Hostile, TextsOfNewlinesTakeTimeByTheirLength) {
   }
 }
 
-// Files cannot grow beyond so many bytes, as on a disk without room.
-class ShortDisk {
- public:
-  explicit ShortDisk(rlim_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~ShortDisk() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    ::signal(SIGXFSZ, handler_);
-  }
-  ShortDisk(const ShortDisk&) = delete;
-  ShortDisk& operator=(const ShortDisk&) = delete;
-
- private:
-  rlimit before_{};
-  void (*handler_)(int);
-};
-
 TEST(Hostile, AFullDiskEndsTheRunAndLosesNothing) {
   const Scratch scratch;
   std::filesystem::create_directory(scratch / "in");
@@ -375,7 +355,7 @@ TEST(Hostile, AFullDiskEndsTheRunAndLosesNothing) {
     copy_corpus(scratch / "in", stage);
     stage.out = scratch / kind;
     {
-      const ShortDisk disk(200'000);  // the second file needs more
+      const FileLimit disk(200'000);  // the second file needs more
       const Error error = error_of([&] { copy_corpus(scratch / "in", stage); });
       EXPECT_EQ(error.fault(), Fault::data);
       EXPECT_NE(std::string(error.what()).find("b."), std::string::npos) << error.what();
@@ -416,21 +396,9 @@ TEST(Hostile, DocumentsOfAMillionRepeatsAreDeduplicated) {
   EXPECT_EQ(run.tally["emptied_documents"], 4);  // short lines stay
 }
 
-// On a disk in memory where there is one: ten thousand files are flushed one by one.
-struct FastScratch {
-  FastScratch() {
-    if (const char* now = std::getenv("TMPDIR")) before = now;
-    if (std::filesystem::is_directory("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 1);
-    scratch = std::make_unique<Scratch>();
-    before.empty() ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", before.c_str(), 1);
-  }
-  std::string before;
-  std::unique_ptr<Scratch> scratch;
-};
-
 TEST(HostileSlow, OneUnreadableFileOfTenThousandIsNamedAndTheRestIsRead) {
-  const FastScratch fast;
-  const Path in = *fast.scratch / "in";
+  const Scratch scratch;
+  const Path in = scratch / "in";
   std::filesystem::create_directory(in);
   for (int i = 0; i < 10000; ++i) {
     const Path file = in / ("part-" + std::to_string(10000 + i) + ".jsonl");
@@ -441,7 +409,7 @@ TEST(HostileSlow, OneUnreadableFileOfTenThousandIsNamedAndTheRestIsRead) {
     }
   }
   StageSettings stage;
-  stage.out = *fast.scratch / "skip";
+  stage.out = scratch / "skip";
   stage.on_error = OnError::skip;
   const StageRun run = copy_corpus(in, stage);
   EXPECT_EQ(run.tally[counted::kDocuments], 9999);

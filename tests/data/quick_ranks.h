@@ -7,7 +7,7 @@
 namespace tephra {
 
 inline constexpr RankTimes kQuickRanks{.beat = std::chrono::milliseconds(100),
-                                       .look = std::chrono::milliseconds(5),
+                                       .look = std::chrono::milliseconds(1),
                                        .say = std::chrono::milliseconds(20000),
                                        .gone = std::chrono::milliseconds(20000),
                                        .missing = std::chrono::milliseconds(20000)};

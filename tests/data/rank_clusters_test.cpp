@@ -2,9 +2,7 @@
 // Clusters by ranks that join a range of keys each, against the union of all keys; and the files by
 // which they exchange records. Each rank is a thread here.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
-#include <csignal>
 #include <fstream>
 #include <functional>
 #include <future>
@@ -17,6 +15,7 @@
 #include "tephra/data/dedup/clusters.h"
 #include "tests/data/quick_ranks.h"
 #include "tests/support/error_of.h"
+#include "tests/support/file_limit.h"
 #include "tests/support/scratch.h"
 
 namespace tephra {
@@ -138,19 +137,18 @@ TEST(RankClusters, AreThoseOfAllKeysInOneSet) {
     const KeyCorpus corpus(keys);
     std::vector<bool> gone(keys.size());
     for (size_t d = 0; d < gone.size(); ++d) gone[d] = d % 5 == 1;
-    for (const std::vector<bool>& out : {std::vector<bool>(), gone}) {
+    for (const int64_t memory : {int64_t{1}, int64_t{1} << 30}) {
+      const std::vector<bool> out = memory == 1 ? gone : std::vector<bool>();
       const std::vector<uint32_t> want = plain_roots(keys, out);
-      for (const int64_t memory : {int64_t{1}, int64_t{1} << 30}) {
-        const SignatureFiles signatures = corpus.signatures();
-        EXPECT_EQ(roots(find_clusters(signatures, corpus.scratch / "alone", memory, out)), want);
-        for (const int64_t count : {1, 2, 4, 7}) {
-          int64_t records = 0;
-          for (const Joined& rank : join_as_ranks(corpus, count, memory, out)) {
-            EXPECT_EQ(rank.roots, want) << name << ", " << count << " ranks, memory " << memory;
-            records += rank.records;
-          }
-          EXPECT_EQ(records, static_cast<int64_t>(keys.size() * kTestBands)) << name;
+      const SignatureFiles signatures = corpus.signatures();
+      EXPECT_EQ(roots(find_clusters(signatures, corpus.scratch / "alone", memory, out)), want);
+      for (const int64_t count : {1, 2, 7}) {
+        int64_t records = 0;
+        for (const Joined& rank : join_as_ranks(corpus, count, memory, out)) {
+          EXPECT_EQ(rank.roots, want) << name << ", " << count << " ranks, memory " << memory;
+          records += rank.records;
         }
+        EXPECT_EQ(records, static_cast<int64_t>(keys.size() * kTestBands)) << name;
       }
     }
   }
@@ -259,14 +257,10 @@ TEST(BandFiles, AreRefusedWhenCutDamagedOrOfAnotherRun) {
 
 TEST(BandFiles, EndWithAnErrorAndNoFilesOnAFullDisk) {
   const TwoRanks two;
-  ::rlimit before{};
-  ::getrlimit(RLIMIT_FSIZE, &before);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  const ::rlimit little{20000, before.rlim_max};
-  ::setrlimit(RLIMIT_FSIZE, &little);
-  const Error error = error_of([&] { two.spread(two.plan, 0); });
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
+  const Error error = error_of([&] {
+    const FileLimit limit(20000);
+    two.spread(two.plan, 0);
+  });
   EXPECT_EQ(error.fault(), Fault::data);
   EXPECT_TRUE(two.scratch.names().empty());
 }

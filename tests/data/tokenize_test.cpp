@@ -2,10 +2,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <functional>
 #include <future>
 #include <latch>
@@ -18,6 +16,7 @@
 #include "tests/data/test_tokenizer.h"
 #include "tests/support/compress.h"
 #include "tests/support/error_of.h"
+#include "tests/support/file_limit.h"
 
 namespace tephra {
 namespace {
@@ -228,24 +227,6 @@ TEST(Tokenize, WritesTheSameBytesOnAnyNumberOfThreads) {
   }
   set_num_threads(before);
 }
-
-// Ends what writes more than `bytes` into a file, as a full disk would.
-class FileLimit {
- public:
-  explicit FileLimit(size_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit = {bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  void (*handler_)(int);
-  rlimit before_{};
-};
 
 std::string cut_off(const std::string& bytes) { return bytes.substr(0, bytes.size() * 2 / 3); }
 

@@ -3,15 +3,14 @@
 #include "tephra/eval/answer_journal.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 
 #include "tephra/base/error.h"
 #include "tephra/data/corpus/journal.h"
 #include "tephra/eval/attempt_journal.h"
+#include "tests/support/file_limit.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -133,6 +132,26 @@ TEST(AnswerJournals, NameADamagedLineAndKeepTheOthers) {
   EXPECT_EQ(refused(path, true), "no error");
 }
 
+TEST(AnswerJournals, WithoutTheirHeadAreReplacedWhenAsked) {
+  const Scratch scratch;
+  const Path path = scratch / "j";
+  {
+    AnswerJournal journal(path, kSettings, false);
+    for (int i = 0; i < 3; ++i) journal.add(Json::Object{{"number", i}});
+  }
+  const std::string whole = read_file(path);
+  const size_t head = whole.find('\n') + 1;
+  for (const std::string& left :
+       {whole.substr(head), "##" + whole.substr(60), std::string(head, '\0') + whole.substr(head),
+        std::string(whole.size(), '\0')}) {
+    write_file(path, left);
+    EXPECT_EQ(refused(path), format("3: {}:1: is not the head of a journal", path.string()));
+    EXPECT_EQ(read_file(path), left);
+    { AnswerJournal(path, kSettings, true).add(Json::Object{{"number", 7}}); }
+    EXPECT_EQ(found_in(path), std::vector<std::string>{R"({"number":7})"});
+  }
+}
+
 TEST(AnswerJournals, ReplaceNothingBeforeTheFirstAnswer) {
   const Scratch scratch;
   const Path path = scratch / "j";
@@ -153,22 +172,18 @@ TEST(AnswerJournals, ReplaceNothingBeforeTheFirstAnswer) {
 TEST(AnswerJournals, SayWhatAFullDiskKeepsInMemory) {
   const Scratch scratch;
   const Path path = scratch / "j";
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  ::getrlimit(RLIMIT_FSIZE, &before);
   {
     AnswerJournal journal(path, kSettings, false);
     EXPECT_EQ(journal.unwritten(), 0);
     journal.add(Json::Object{{"number", 0}});
-    const rlimit limit = {std::filesystem::file_size(path) + 10, before.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-    for (int i = 1; i < 4; ++i) journal.add(Json::Object{{"number", i}});
-    EXPECT_EQ(journal.unwritten(), 3);  // one of them in part
-    ::setrlimit(RLIMIT_FSIZE, &before);
+    {
+      const FileLimit limit(std::filesystem::file_size(path) + 10);
+      for (int i = 1; i < 4; ++i) journal.add(Json::Object{{"number", i}});
+      EXPECT_EQ(journal.unwritten(), 3);  // one of them in part
+    }
     EXPECT_EQ(journal.unwritten(), 0);
     EXPECT_EQ(journal.size(), 4);
   }
-  std::signal(SIGXFSZ, handler);
   EXPECT_EQ(found_in(path).size(), 4u);
 }
 

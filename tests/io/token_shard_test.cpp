@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
-#include <csignal>
 #include <cstring>
 
 #include "tephra/base/files.h"
 #include "tephra/io/token_shard.h"
 #include "tests/support/error_of.h"
+#include "tests/support/file_limit.h"
 #include "tests/support/scratch.h"
 
 namespace tephra {
@@ -202,14 +201,10 @@ TEST(TokenShard, AFullDiskLeavesTheShardThatWasThere) {
     writer.commit();
   };
   write(3);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  ::getrlimit(RLIMIT_FSIZE, &before);
-  const rlimit limit = {10'000, before.rlim_max};
-  ::setrlimit(RLIMIT_FSIZE, &limit);
-  const Error error = error_of([&] { write(2000); });
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
+  const Error error = error_of([&] {
+    const FileLimit limit(10'000);
+    write(2000);
+  });
   EXPECT_EQ(error.fault(), Fault::data) << error.what();
   EXPECT_EQ(TokenShard::open(folder / "s")->documents(), 3);
 }

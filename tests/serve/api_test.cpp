@@ -31,28 +31,15 @@ class ApiTest : public ::testing::Test {
     api_.emplace(*model_, scratch_.path(), std::move(options));
   }
 
-  HttpResponse ask(HttpRequest request) {
-    HttpResponse r = api_->handle(request, somebody_);
-    while (r.next_piece) {
-      const auto piece = r.next_piece();
-      if (!piece) break;
-      r.body += *piece;
-    }
-    return r;
-  }
+  HttpResponse ask(const HttpRequest& request) { return whole_answer(*api_, request, somebody_); }
   HttpResponse post(const std::string& path, const std::string& body) {
-    HttpRequest r;
-    r.method = "POST";
-    r.path = path;
-    r.headers = {{"content-type", "application/json"}};
-    r.body = body;
-    return ask(std::move(r));
+    return ask(json_request(path, body));
   }
   HttpResponse get(const std::string& path) {
     HttpRequest r;
     r.method = "GET";
     r.path = path;
-    return ask(std::move(r));
+    return ask(r);
   }
   Json complete(const std::string& body) {
     const HttpResponse r = post("/v1/completions", body);
@@ -375,12 +362,9 @@ TEST_F(ApiTest, LetsOnlySoManyWait) {
   complete(R"({"prompt": "x", "n": 3})");
 
   model_->learn("long", std::string(20000, 'x'));
-  HttpRequest long_ones;
-  long_ones.method = "POST";
-  long_ones.path = "/v1/completions";
-  long_ones.headers = {{"content-type", "application/json"}};
-  long_ones.body =
-      R"({"prompt": "<|user|>long<|assistant|>", "max_tokens": 4000, "n": 2, "stream": true})";
+  const HttpRequest long_ones = json_request(
+      "/v1/completions",
+      R"({"prompt": "<|user|>long<|assistant|>", "max_tokens": 4000, "n": 2, "stream": true})");
   const HttpResponse running = api_->handle(long_ones, somebody_);  // nobody reads it yet
   const HttpResponse r = post("/v1/completions", R"({"prompt": "x", "n": 2})");
   EXPECT_EQ(r.status, 429) << r.body;

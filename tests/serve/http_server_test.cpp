@@ -111,6 +111,7 @@ TEST(HttpServer, EndsSlowAndSilentClients) {
   HttpOptions options = any_port();
   options.request_seconds = 0.2;
   options.idle_seconds = 0.2;
+  options.close_seconds = 0.2;
   HttpServer server(options, echo, refused);
   HttpTestClient slow(server.port()), silent(server.port());
   slow.send("GET / HT");

@@ -28,18 +28,9 @@ class RsaApiTest : public ::testing::Test {
     api_.emplace(*model_, scratch_.path(), std::move(options));
   }
   HttpResponse ask(const std::string& word, const std::string& more) {
-    HttpRequest r;
-    r.method = "POST";
-    r.path = "/v1/chat/completions";
-    r.headers = {{"content-type", "application/json"}};
-    r.body = format(R"({{"messages": [{{"role": "user", "content": "{}"}}], {}}})", word, more);
-    HttpResponse answer = api_->handle(r, asker_);
-    while (answer.next_piece) {
-      const auto piece = answer.next_piece();
-      if (!piece) break;
-      answer.body += *piece;
-    }
-    return answer;
+    const std::string body =
+        format(R"({{"messages": [{{"role": "user", "content": "{}"}}], {}}})", word, more);
+    return whole_answer(*api_, json_request("/v1/chat/completions", body), asker_);
   }
   Json ok(const std::string& word, const std::string& more) {
     const HttpResponse r = ask(word, more);

@@ -2,12 +2,10 @@
 #include "tephra/train/metrics.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-
-#include <csignal>
 
 #include "tephra/base/log.h"
 #include "tests/support/error_of.h"
+#include "tests/support/file_limit.h"
 #include "tests/support/scratch.h"
 
 namespace tephra {
@@ -92,22 +90,18 @@ TEST(Metrics, OfEverySoManyStepsLackNone) {
 
 TEST(Metrics, WaitOutAFullDisk) {
   const Scratch run;
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  ::getrlimit(RLIMIT_FSIZE, &before);
   Heard heard;
   {
     MetricsLog log(run.path(), -1);
     append(log, 0, 1);
-    const rlimit limit = {lines(0, 1).size() + 10, before.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-    append(log, 2, 4);
-    EXPECT_EQ(error_of([&] { log.flush(); }).fault(), Fault::data);
-    ::setrlimit(RLIMIT_FSIZE, &before);
+    {
+      const FileLimit limit(lines(0, 1).size() + 10);
+      append(log, 2, 4);
+      EXPECT_EQ(error_of([&] { log.flush(); }).fault(), Fault::data);
+    }
     append(log, 5, 5);
     log.flush();
   }
-  std::signal(SIGXFSZ, handler);
   EXPECT_EQ(read_file(run / "metrics.jsonl"), lines(0, 5));
   EXPECT_NE(heard.text.find("cannot be written: File too large; what is missing is kept"),
             std::string::npos);

@@ -131,7 +131,7 @@ Json stage_counts(const Path& folder) {
 class StageFolder {
  public:
   StageFolder(const PipelineConfig& config, size_t at, const std::string& name,
-              std::string_view inputs)
+              std::string_view inputs, const Shard& shard)
       : stage_(config.stages[at]),
         path_(Path(config.out) / name),
         want_(stage_config(config, at + 1, inputs)) {
@@ -141,7 +141,7 @@ class StageFolder {
     settings_.samples = config.samples;
     settings_.memory_bytes = size_setting(config.memory, "memory");
     settings_.max_line_bytes = size_setting(config.max_document, "max_document");
-    settings_.shard = parse_shard("auto");
+    settings_.shard = shard;
     if (stage_.output_format == "parquet") settings_.format = DocumentFormat::parquet;
     if (hands_on(config, at)) settings_.format = DocumentFormat::handed;
   }
@@ -204,11 +204,14 @@ class StageFolder {
 
 class PipelineRun {
  public:
-  PipelineRun(const PipelineConfig& config, const std::vector<std::string>& names, bool overwrite)
-      : config_(config), overwrite_(overwrite) {
+  PipelineRun(const PipelineConfig& config, const std::vector<std::string>& names,
+              const Shard& shard, bool overwrite)
+      : config_(config), shard_(shard), overwrite_(overwrite) {
     if (names.empty()) return;
     const std::string inputs = mark_of_inputs(config);
-    for (size_t i = 0; i < names.size(); ++i) folders_.emplace_back(config, i, names[i], inputs);
+    for (size_t i = 0; i < names.size(); ++i) {
+      folders_.emplace_back(config, i, names[i], inputs, shard);
+    }
   }
 
   void run() {
@@ -391,8 +394,8 @@ class PipelineRun {
   }
 
   const PipelineConfig& config_;
+  Shard shard_;
   bool overwrite_;
-  Shard shard_ = parse_shard("auto");
   std::shared_ptr<Ranks> ranks_;
   std::vector<StageFolder> folders_;
   std::vector<bool> must_;                     // be run
@@ -461,7 +464,7 @@ PipelineResult run_pipeline(const PipelineConfig& config, bool overwrite) {
   if (config.tokens) tokens.emplace(config, overwrite);
   PipelineResult result;
   {
-    PipelineRun stages(config, names, overwrite);
+    PipelineRun stages(config, names, shard, overwrite);
     stages.run();
     if (tokens) {
       const Path last = names.empty() ? Path() : Path(config.out) / names.back();

@@ -154,11 +154,6 @@ std::string clock_text(int32_t second) {
   return format("{:02}:{:02}", second / 3600, second / 60 % 60);
 }
 
-std::string long_date_text(int32_t day) {
-  const CivilDate d = civil_date(day);
-  return format("{} {} {} {}", weekday_name(weekday_of(day)), d.day, month_name(d.month), d.year);
-}
-
 const char* weekday_name(int32_t weekday) { return kDayNames.at(static_cast<size_t>(weekday - 1)); }
 
 const char* month_name(int32_t month) { return kMonthNames.at(static_cast<size_t>(month - 1)); }

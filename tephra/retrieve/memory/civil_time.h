@@ -44,7 +44,6 @@ int64_t wall_clock();  // now, in the machine's time zone
 std::string date_text(int32_t day_number);  // 2023-10-22
 std::string time_text(int64_t time);        // 2023-10-22T10:55:05
 std::string clock_text(int32_t second);     // 10:55
-std::string long_date_text(int32_t day);    // Sunday 22 October 2023
 const char* weekday_name(int32_t weekday);  // 1: Monday
 const char* month_name(int32_t month);      // 1: January
 
