@@ -73,9 +73,13 @@ class PassCopies {
   }
 
  private:
-  // Pieces on their way while letters are, too: more of them slow these down, fewer the pieces
+  // Pieces on their way while letters are, too: more bytes slow these down, fewer the pieces
   // (docs/decisions/0112). What comes in place of a wrong guess has nobody to wait for.
-  static constexpr int kExpertAtOnce = 3, kOthersAtOnce = 2;
+  static constexpr int pieces_of(int bytes) {
+    const int pieces = bytes * kPassPieces / Shared::Wide::kBytes;
+    return pieces < kPassPieces ? pieces : kPassPieces;
+  }
+  static constexpr int kExpertAtOnce = pieces_of(25 << 10), kOthersAtOnce = pieces_of(17 << 10);
 
   __device__ bool projects() const { return other_ < 0; }
 

@@ -3,7 +3,8 @@
 // chain of small products, and what it costs is the way from one to the next. Here
 //
 // - a block has the same rows of every layer's matrices, and they are in its shared memory before
-//   what they are multiplied with is known;
+//   what they are multiplied with is known: a thread of its own brings them
+//   (decode_pass_copies_cuda.h);
 // - the expert is guessed before attention has said its part, by the router itself, and has come
 //   and been multiplied when the router chooses; only a wrong guess has to wait for its bytes;
 // - what a block finds it posts as letters (decode_letters_cuda.h), which others wait for word by
@@ -38,7 +39,7 @@ struct PassMerge {
   }
 };
 
-// What a block needs of a layer's vectors and of the second convolution: asked for before the layer
+// What a block needs of a layer's vectors and of the second convolution: asked for as the layer
 // begins.
 struct PassVectors {
   static constexpr int W = gpu::kWide;
@@ -51,7 +52,7 @@ struct PassVectors {
 };
 
 // A block's part of attention over one KV head's keys, and what it needs for it: also asked for
-// before the layer begins.
+// as the layer begins.
 struct PassAttention {
   static constexpr int W = gpu::kWide, kUnits = (kPassGroup + 1) * kKeyLanes;
   static constexpr int kHalf = kPassValues / 2;
@@ -118,8 +119,7 @@ class PassBlock {
       ++time_;
       const auto m = i == 0 ? gpu::load<W>(p_.work.stream + thread_ * W)
                             : row(p_.letters->after_mlp, time_ - 1);
-      // A multiprocessor's reads come back in order: asked for before the row, these would let it
-      // wait for memory; and what they need themselves, the place of keys, comes first.
+      // The row's letters go first. Of what is read now nothing is needed before the row is normed.
       PassAttention attention(a, slot, position, s_.attention);
       PassVectors vectors = ahead(a.layer, slot);
       const uint64_t next = layer_word(i + 1);
