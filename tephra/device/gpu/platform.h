@@ -46,6 +46,11 @@ __device__ inline void order_neighbours() {
   __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
   __builtin_amdgcn_wave_barrier();
 }
+// A barrier of a block's first kThreads: there are no others here.
+template <int kThreads>
+__device__ inline void sync_first() {
+  __syncthreads();
+}
 template <class T>
 __device__ T shuffle_xor(T value, int mask) {
   return __shfl_xor(value, mask);
@@ -101,6 +106,11 @@ inline bool can_form_clusters(Device device) {
 
 __device__ inline int wave_size() { return warpSize; }
 __device__ inline void order_neighbours() { __syncwarp(); }
+// A barrier of a block's first kThreads; others may stay away.
+template <int kThreads>
+__device__ inline void sync_first() {
+  asm volatile("bar.sync 0, %0;" ::"n"(kThreads) : "memory");
+}
 template <class T>
 __device__ T shuffle_xor(T value, int mask) {
   return __shfl_xor_sync(0xffffffffu, value, mask);

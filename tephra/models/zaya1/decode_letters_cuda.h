@@ -24,6 +24,13 @@ __device__ inline void post_two(Letter* to, uint32_t first, uint32_t second, uin
                : "memory");
 }
 
+__device__ inline void read_two(Letter* words, const Letter* from) {
+  asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
+               : "=l"(words[0]), "=l"(words[1])
+               : "l"(from)
+               : "memory");
+}
+
 inline constexpr uint32_t kWholeWave = 0xffffffffu;
 
 // Letters two at a time, pairs `apart` from each other, when all are there. kTogether: those of all
@@ -34,17 +41,17 @@ struct Letters {
   static_assert(kCount % 2 == 0);
   uint32_t bits[kCount];
 
-  __device__ Letters(const Letter* from, uint32_t time, int apart = 2) {
+  __device__ Letters(const Letter* from, uint32_t time, int apart = 2)
+      : Letters([&](int pair) { return from + pair * apart; }, time) {}
+  // at(i): where pair i is.
+  template <class At>
+  requires requires(const At& at) { at(0); }
+  __device__ Letters(const At& at, uint32_t time) {
     bool here = false;
     while (!here) {
       Letter words[kCount];
 #pragma unroll
-      for (int i = 0; i < kCount; i += 2) {
-        asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
-                     : "=l"(words[i]), "=l"(words[i + 1])
-                     : "l"(from + i / 2 * apart)
-                     : "memory");
-      }
+      for (int i = 0; i < kCount; i += 2) read_two(words + i, at(i / 2));
       here = true;
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
@@ -57,14 +64,15 @@ struct Letters {
   __device__ float value(int i) const { return __uint_as_float(bits[i]); }
 };
 
-// A lane's letters of up to kCount parts, `stride` apart; by whole waves.
+// A lane's letters of up to kCount parts, `stride` apart, and two more that adjoin; by whole waves.
 template <int kCount>
-__device__ void collect_parts(const Letter* from, int stride, int count, uint32_t time,
-                              float (&values)[kCount]) {
+__device__ void collect_parts(const Letter* from, int stride, int count, const Letter* two,
+                              uint32_t time, float (&values)[kCount], float (&both)[2]) {
   bool here = false;
   while (!here) {
     here = true;
-    Letter words[kCount];
+    Letter words[kCount], more[2];
+    read_two(more, two);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       words[i] = letter(0, time);
@@ -79,6 +87,11 @@ __device__ void collect_parts(const Letter* from, int stride, int count, uint32_
     for (int i = 0; i < kCount; ++i) {
       here = here && static_cast<uint32_t>(words[i] >> 32) == time;
       values[i] = __uint_as_float(static_cast<uint32_t>(words[i]));
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      here = here && static_cast<uint32_t>(more[i] >> 32) == time;
+      both[i] = __uint_as_float(static_cast<uint32_t>(more[i]));
     }
     here = __all_sync(kWholeWave, here);
   }

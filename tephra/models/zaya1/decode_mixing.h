@@ -136,7 +136,8 @@ __device__ inline uint32_t decode_pair(const bf16* from) {
 // What a thread needs for its eight columns of a head beside the latents.
 struct DecodeTurn {
   gpu::Floats<gpu::kWide> cosine, sine;
-  float temperature = 1;
+  Temperature kind;
+  bf16 stored;
 
   __device__ DecodeTurn(const DecodeAttention& a, int64_t row, int kv_head) {
     const int half = a.sizes.rotary_dim / 2;
@@ -148,10 +149,13 @@ struct DecodeTurn {
       cosine = gpu::load<gpu::kWide>(turn);
       sine = gpu::load<gpu::kWide>(turn + half);
     }
-    if (a.sizes.temperature != Temperature::none) {
-      temperature = float(a.layer.temperature[kv_head]);
-      if (a.sizes.temperature == Temperature::exp) temperature = expf(temperature);
-    }
+    kind = a.sizes.temperature;
+    if (kind != Temperature::none) stored = a.layer.temperature[kv_head];
+  }
+  // Not before it is needed, so that nothing waits for it earlier.
+  __device__ float temperature() const {
+    if (kind == Temperature::none) return 1;
+    return kind == Temperature::exp ? expf(float(stored)) : float(stored);
   }
 };
 
@@ -195,7 +199,7 @@ __device__ void decode_heads(const DecodeAttention& a, const DecodeGroupRows& la
     v[i] += (others[i] + own[i]) * 0.5f;
     dot += v[i] * v[i];
   }
-  const float factor = is_key ? turn.temperature : 1.0f;
+  const float factor = is_key ? turn.temperature() : 1.0f;
   const float size = sqrtf(gpu::lanes_sum(dot, kKeyLanes));
   const float scale = sqrtf(static_cast<float>(kHeadDim)) / fmaxf(size, kDecodeLengthEps) * factor;
 #pragma unroll
@@ -432,7 +436,7 @@ class DecodePartsWalk {
       if (i < kHeadRows * (kChunkKeys + 8)) (&shared.weights[0][0])[i] = bf16(0.0f);
       if (i < kHeadRows) shared.keep[i] = 0;
     }
-    __syncthreads();
+    gpu::sync_first<gpu::kThreads>();
   }
 
   // finish(part, weighed) for each part, when queries, newest key and newest value are in shared
@@ -450,20 +454,20 @@ class DecodePartsWalk {
       DecodeWeighed weighed;
       for (; walk_.part == part; walk_.next(keys_, side_by_side_), stage ^= 1) {
         gpu::wait_for_copies<0>();
-        __syncthreads();  // also: the other stage has been read
+        gpu::sync_first<gpu::kThreads>();  // also: the other stage has been read
         fetch_next(stage ^ 1);
         if (walk_.chunk == keys_.chunks - 1) {
           decode_place_newest(keys_.position % kChunkKeys, stage, shared_);
-          __syncthreads();
+          gpu::sync_first<gpu::kThreads>();
         }
         decode_scores(keys_, queries, kGroup, walk_.chunk, stage, shared_);
-        __syncthreads();
+        gpu::sync_first<gpu::kThreads>();
         decode_softmax(kGroup, shared_);
-        __syncthreads();
+        gpu::sync_first<gpu::kThreads>();
         weighed.add(stage, shared_);
       }
       finish(part, weighed);
-      __syncthreads();  // totals have been read
+      gpu::sync_first<gpu::kThreads>();  // totals have been read
     }
   }
 
@@ -477,8 +481,8 @@ class DecodePartsWalk {
   }
 
   const DecodeAttention& a_;
-  const DecodeKeys& keys_;
-  const DecodeKeyRows& rows_;
+  DecodeKeys keys_;
+  DecodeKeyRows rows_;
   int kv_head_, side_by_side_;
   DecodeWalk walk_, ahead_;
   DecodeAttentionShared& shared_;

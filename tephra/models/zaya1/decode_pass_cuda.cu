@@ -3,7 +3,8 @@
 // chain of small products, and what it costs is the way from one to the next. Here
 //
 // - a block has the same rows of every layer's matrices, and they are in its shared memory before
-//   what they are multiplied with is known;
+//   what they are multiplied with is known: a thread of its own brings them
+//   (decode_pass_copies_cuda.h);
 // - the expert is guessed before attention has said its part, by the router itself, and has come
 //   and been multiplied when the router chooses; only a wrong guess has to wait for its bytes;
 // - what a block finds it posts as letters (decode_letters_cuda.h), which others wait for word by
@@ -14,8 +15,8 @@
 // kernels, in their order.
 #include "tephra/device/gpu/hopper_maps.h"
 #include "tephra/models/zaya1/decode_experts_gpu.h"
+#include "tephra/models/zaya1/decode_pass_copies_cuda.h"
 #include "tephra/models/zaya1/decode_pass_gpu.h"
-#include "tephra/models/zaya1/decode_pass_panels_cuda.h"
 #include "tephra/models/zaya1/decode_pass_router_cuda.h"
 
 namespace tephra::zaya1 {
@@ -38,7 +39,7 @@ struct PassMerge {
   }
 };
 
-// What a block needs of a layer's vectors and of the second convolution: asked for before the layer
+// What a block needs of a layer's vectors and of the second convolution: asked for as the layer
 // begins.
 struct PassVectors {
   static constexpr int W = gpu::kWide;
@@ -50,12 +51,52 @@ struct PassVectors {
   DecodeTaps taps;
 };
 
+// A block's part of attention over one KV head's keys, and what it needs for it: also asked for
+// as the layer begins.
+struct PassAttention {
+  static constexpr int W = gpu::kWide, kUnits = (kPassGroup + 1) * kKeyLanes;
+  static constexpr int kHalf = kPassValues / 2;
+  int kv_head = static_cast<int>(blockIdx.x) % kPassKvHeads;
+  int part = static_cast<int>(blockIdx.x) / kPassKvHeads;
+  DecodeKeys keys;
+  DecodeKeyRows rows;
+  DecodePartsWalk<kPassGroup> walk;
+  DecodeTurn turn;
+  gpu::Packed<W, bf16> older, value_before;
+
+  __device__ PassAttention(const DecodeAttention& a, int64_t slot, int position,
+                           DecodeAttentionShared& shared)
+      : keys(position, a.layer.window),
+        rows(a, slot),
+        walk(a, keys, rows, kv_head, part, kDecodeParts, shared),
+        turn(a, 0, kv_head) {
+    if (!writes()) return;
+    if (unit() < kUnits) {
+      older = gpu::load_packed<W>(a.layer.conv_state + (slot * 2 + 1) * kPassChannels +
+                                  channel(a.sizes));
+    } else if (value_unit() >= 0 && value_column() >= kHalf) {
+      value_before =
+          gpu::load_packed<W>(a.layer.value_state + slot * kHalf + value_column() - kHalf);
+    }
+  }
+
+  __device__ bool takes() const { return part < keys.parts; }
+  __device__ bool writes() const { return part == keys.parts - 1; }  // has the newest key
+  // Sixteen threads have a head of the group, or its key; the last sixteen the value.
+  __device__ static int unit() { return static_cast<int>(threadIdx.x); }
+  __device__ static int head() { return unit() / kKeyLanes; }
+  __device__ static int at() { return unit() % kKeyLanes * W; }
+  __device__ int channel(const DecodeSizes& sizes) const {
+    return decode_head_channel(sizes, kv_head, head()) + at();
+  }
+  __device__ static int value_unit() { return unit() - kPassThreads + kKeyLanes; }
+  __device__ int value_column() const { return kv_head * kHeadDim + value_unit() * W; }
+};
+
 template <class Stored>
 class PassBlock {
  public:
   using Shared = PassShared<Stored>;
-  using Wide = typename Shared::Wide;
-  using Out = typename Shared::Out;
   static constexpr int W = gpu::kWide;
 
   __device__ PassBlock(const PassPlan& p, Shared& shared)
@@ -64,33 +105,43 @@ class PassBlock {
         block_(static_cast<int>(blockIdx.x)),
         other_(block_ - kProjectBlocks),
         thread_(static_cast<int>(threadIdx.x)),
-        first_{shared.room},
-        out_{shared.room + Wide::kBytes},
-        gate_{shared.room},
-        up_{shared.room + Wide::kBytes},
-        down_{shared.down},
-        narrow_{shared.room + Wide::kBytes + Out::kBytes} {}
+        rooms_(shared, projects()) {}
 
   __device__ void run() {
     begin();
     const int64_t slot = p_.work.slots[0];
     const int position = p_.work.positions[0];
+    cache_row_ = DecodeKeyRows(s_.at[0], slot)[position];
     if (thread_ < kPanelRows) stream_ = p_.work.stream[column()];
     for (int i = 0; i < p_.count; ++i) {
       const DecodeAttention& a = s_.at[i % 2];
       layer_ = i;
       ++time_;
+      const auto m = i == 0 ? gpu::load<W>(p_.work.stream + thread_ * W)
+                            : row(p_.letters->after_mlp, time_ - 1);
+      // The row's letters go first. Of what is read now nothing is needed before the row is normed.
+      PassAttention attention(a, slot, position, s_.attention);
       PassVectors vectors = ahead(a.layer, slot);
-      project(a.layer, vectors);
-      mix(a, vectors, slot, position);
-      give_back(a.layer, vectors);
+      const uint64_t next = layer_word(i + 1);
+      project(a.layer, vectors, m);
+      convolve(vectors);
+      keep_layer(i + 1, next);  // all have left the layer before
+      mix(a, slot, attention);
+      give_back(vectors);
       experts(a.layer, vectors, i + 1 < p_.count);
     }
     if (thread_ < kPanelRows) p_.work.stream[column()] = stream_;
   }
 
  private:
-  enum Arrival { kFirstMatrix, kOut, kGate, kUp, kDown };
+  __device__ void tell(PassRead what) {
+    if (thread_ == 32) tell_read(&s_.read, layer_, what);  // the first wave posts letters
+  }
+  // A lane waits for a piece.
+  __device__ void wait_for(PassMatrix matrix, uint32_t turn) {
+    hopper::wait_barrier(&s_.arrived[matrix][thread_ % kPassPieces], turn % 2);
+    __syncwarp();
+  }
 
   // The tiles of eight channels that a block convolves: blocks that do not project have two.
   __device__ int tiles() const { return projects() ? 1 : 2; }
@@ -136,7 +187,7 @@ class PassBlock {
   // each block, since a line of memory that all ask for again and again is slow to change.
   __device__ void await(const Letter* from, int count, uint32_t time) const {
     if (thread_ < 32) Letters<2, true>(from + block_ * (count / kPassBlocks), time);
-    __syncthreads();
+    pass_sync();
   }
 
   __device__ int column() const { return block_ * kPanelRows + thread_ % kPanelRows; }
@@ -144,10 +195,10 @@ class PassBlock {
 
   __device__ void begin() {
     if (thread_ == 0) {
-      for (int i = 0; i < 5; ++i) {
-        const int pieces = i == kOut ? Out::kPieces : Wide::kPieces;
-        hopper::init_barrier(&s_.arrived[i], i == kFirstMatrix && !projects() ? 1 : pieces);
+      for (auto& matrix : s_.arrived) {
+        for (uint64_t& piece : matrix) hopper::init_barrier(&piece, 1);
       }
+      s_.read = 0;
       hopper::publish_barriers();
       for (DecodeAttention& a : s_.at) {
         a.work = p_.work;
@@ -155,42 +206,27 @@ class PassBlock {
         a.rows = 1;
       }
     }
-    fetch_layer(0);
+    keep_layer(0, layer_word(0));
     time_ = p_.letters->time;
-    __syncthreads();
-    ask_layer(0);
+    pass_begin();
     fetch_norm(0);
   }
 
-  // A layer's pointers, there after the next barrier.
-  __device__ void fetch_layer(int i) {
-    if (i >= p_.count) return;
-    static_assert(sizeof(DecodeLayer) % 8 == 0 && sizeof(DecodeLayer) / 8 <= gpu::kThreads);
-    if (thread_ < static_cast<int>(sizeof(DecodeLayer) / 8)) {
-      reinterpret_cast<uint64_t*>(&s_.at[i % 2].layer)[thread_] =
-          reinterpret_cast<const uint64_t*>(p_.layers + i)[thread_];
-    }
+  // A thread's part of a layer's pointers; when kept, they are there after the next barrier.
+  __device__ bool has_word(int i) const {
+    static_assert(sizeof(DecodeLayer) % 8 == 0 && sizeof(DecodeLayer) / 8 <= kPassThreads);
+    return i < p_.count && thread_ < static_cast<int>(sizeof(DecodeLayer) / 8);
   }
-
-  // What a layer multiplies before its experts are chosen.
-  __device__ void ask_layer(int i) {
-    const DecodeLayer& l = s_.at[i % 2].layer;
-    if (projects()) {
-      first_.ask(l.qkv.data, block_ * kPanelRows, &s_.arrived[kFirstMatrix]);
-    } else {
-      PassNarrow::Piece::ask(narrow_.room, l.router_down, other_ * gpu::kSkinnyRows,
-                             &s_.arrived[kFirstMatrix]);
-    }
+  __device__ uint64_t layer_word(int i) const {
+    return has_word(i) ? reinterpret_cast<const uint64_t*>(p_.layers + i)[thread_] : 0;
+  }
+  __device__ void keep_layer(int i, uint64_t word) {
+    if (has_word(i)) reinterpret_cast<uint64_t*>(&s_.at[i % 2].layer)[thread_] = word;
   }
 
   __device__ void fetch_norm(int i) {
     const DecodeLayer& l = s_.at[i % 2].layer;
     norm_ = gpu::load_packed<W>((projects() ? l.input_norm : l.mlp_norm) + thread_ * W);
-  }
-
-  // Projections, or the narrow one.
-  __device__ void wait_for_first() {
-    hopper::wait_barrier(&s_.arrived[kFirstMatrix], firsts_++ % 2);
   }
 
   // normed = the norm of the row of which every thread has eight columns, as DecodeNormer's.
@@ -200,14 +236,14 @@ class PassBlock {
     for (int k = 0; k < W; ++k) sum += m[k] * m[k];
     sum = gpu::lanes_sum(sum, 32);
     if (thread_ % 32 == 0) s_.squares[thread_ / 32] = sum;
-    __syncthreads();
+    pass_sync();
     sum = s_.squares[0];
 #pragma unroll
     for (int w = 1; w < gpu::kSkinnyWaves; ++w) sum += s_.squares[w];
     const float s = 1.0f / sqrtf(sum / static_cast<float>(kPassWidth) + p_.sizes.eps);
     gpu::store(s_.normed + thread_ * W,
                gpu::Floats<W>::of([&](int k) { return m[k] * s * float(weight[k]); }));
-    __syncthreads();
+    pass_sync();
   }
 
   // A row of the stream, of which every thread gets eight columns. A wave reads its 256 side by
@@ -225,37 +261,31 @@ class PassBlock {
     return gpu::load<W>(s_.row + thread_ * W);
   }
 
-  __device__ void project(const DecodeLayer& l, const PassVectors& vectors) {
-    const auto m = layer_ == 0 ? gpu::load<W>(p_.work.stream + thread_ * W)
-                               : row(p_.letters->after_mlp, time_ - 1);
-    fetch_layer(layer_ + 1);  // all have left the layer before
-    out_.ask(l.out.data, block_ * kPanelRows, &s_.arrived[kOut]);
+  __device__ void project(const DecodeLayer& l, const PassVectors& vectors,
+                          const gpu::Floats<W>& m) {
     norm(m, norm_);
     const PassToken<kWidthSteps> token(s_.normed);
-    wait_for_first();
+    wait_for(kFirst, layer_);
     if (!projects()) {  // as if attention had nothing to say
       narrow(l, vectors, token, p_.letters->states[kGuess]);
+      tell(kFirstRead);
       return;
     }
-    multiply_token<kPanelTiles>(first_, token, s_.sums);
-    __syncthreads();
+    multiply_token<kPanelTiles>(rooms_.first, token, s_.sums);
+    pass_sync();
+    tell(kFirstRead);
     if (thread_ < 32) {
       post_pairs(p_.letters->latents + block_ * kPanelRows / 2,
                  total(s_.sums, thread_ % kPanelRows), kPanelRows, time_);
     }
   }
 
-  __device__ void mix(const DecodeAttention& a, PassVectors& vectors, int64_t slot, int position) {
-    const DecodeKeys keys(position, a.layer.window);
-    const int kv_head = block_ % kPassKvHeads, part = block_ / kPassKvHeads;
-    const DecodeKeyRows rows(a, slot);
-    DecodePartsWalk<kPassGroup> walk(a, keys, rows, kv_head, part, kDecodeParts, s_.attention);
-    convolve(vectors);
-    if (part < keys.parts) attend(a, slot, keys, rows, kv_head, part, walk);
+  __device__ void mix(const DecodeAttention& a, int64_t slot, PassAttention& attention) {
+    if (attention.takes()) attend(a, slot, attention);
     hopper::publish_stores();  // where keys were, the copy engine writes
-    __syncthreads();
-    if (!projects() && thread_ < 32) combine(keys);
-    guess(a.layer);
+    pass_sync();
+    tell(kKeysRead);
+    if (!projects() && thread_ < 32) combine(attention.keys);
   }
 
   // The first half wave makes the taps of a head, the second those of the other one.
@@ -267,7 +297,7 @@ class PassBlock {
                             &s_.taps[thread_ / kKeyLanes][thread_ % kKeyLanes * 2 * W]);
     }
     __syncwarp();
-    __syncthreads();
+    pass_sync();
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       if (i >= tiles()) continue;
@@ -284,7 +314,7 @@ class PassBlock {
         to[1] = sums[1];
       }
     }
-    __syncthreads();
+    pass_sync();
     if (thread_ < 32) {
       const int count = tiles() * gpu::kSkinnyRows;
       const float value = total(s_.sums, thread_ % count) + float(vectors.convolution_bias);
@@ -295,58 +325,47 @@ class PassBlock {
     }
   }
 
-  // Eight numbers of bf16.
-  __device__ static gpu::Packed<W, bf16> eight(const Letter* from, uint32_t time) {
-    const Letters<W / 2> letters(from, time);
+  // Eight numbers of bf16 in four letters.
+  __device__ static gpu::Packed<W, bf16> eight(const uint32_t* bits) {
     gpu::Packed<W, bf16> v;
-    *reinterpret_cast<gpu::Bits128*>(&v) = {letters.bits[0], letters.bits[1], letters.bits[2],
-                                            letters.bits[3]};
+    *reinterpret_cast<gpu::Bits128*>(&v) = {bits[0], bits[1], bits[2], bits[3]};
     return v;
   }
   __device__ gpu::Packed<W, bf16> latents(int from) const {
-    return eight(p_.letters->latents + from / 2, time_);
+    return eight(Letters<W / 2>(p_.letters->latents + from / 2, time_).bits);
   }
 
-  __device__ void attend(const DecodeAttention& a, int64_t slot, const DecodeKeys& keys,
-                         const DecodeKeyRows& rows, int kv_head, int part,
-                         DecodePartsWalk<kPassGroup>& walk) {
-    constexpr int kUnits = (kPassGroup + 1) * kKeyLanes, kHalf = kPassValues / 2;
-    const bool writes = part == keys.parts - 1;  // has the newest key
-    const DecodeTurn turn(a, 0, kv_head);
-    const int64_t cache_row = rows[keys.position];
-    const int head = thread_ / kKeyLanes, at = thread_ % kKeyLanes * W;
-    const int value_unit = thread_ - gpu::kThreads + kKeyLanes;
-    const int channel = decode_head_channel(p_.sizes, kv_head, head) + at;
-    DecodeTaps taps{};
-    if (thread_ < kUnits) {
-      if (writes) {
-        taps.older =
-            gpu::load_packed<W>(a.layer.conv_state + (slot * 2 + 1) * kPassChannels + channel);
-      }
-      taps.newest = latents(channel);
+  __device__ void attend(const DecodeAttention& a, int64_t slot, PassAttention& attention) {
+    const int head = attention.head(), at = attention.at(), kv_head = attention.kv_head;
+    const int channel = attention.channel(p_.sizes);
+    const bool writes = attention.writes();
+    DecodeTaps taps{.older = attention.older};
+    if (thread_ < PassAttention::kUnits) {
+      const Letter *own = p_.letters->latents + channel / 2,
+                   *convolved = p_.letters->convolved + channel / 2;
+      const Letters<W> letters([&](int i) { return (i < 2 ? own : convolved) + i % 2 * 2; }, time_);
+      taps.newest = eight(letters.bits);
       gpu::store_packed(&s_.latents[head][at], taps.newest);
-      gpu::store_packed(&s_.convolved[head][at], eight(p_.letters->convolved + channel / 2, time_));
-    } else if (writes && value_unit >= 0) {
+      gpu::store_packed(&s_.convolved[head][at], eight(letters.bits + W / 2));
+    } else if (writes && attention.value_unit() >= 0) {
       DecodeValue value;
-      value.column = kv_head * kHeadDim + value_unit * W;
+      value.column = attention.value_column();
       value.now = latents(kPassChannels + value.column);
-      value.before = value.now;
-      if (value.column >= kHalf) {
-        value.before =
-            gpu::load_packed<W>(a.layer.value_state + slot * kHalf + value.column - kHalf);
-      }
-      value.remember(a, slot, cache_row, s_.attention);
+      value.before = value.column >= PassAttention::kHalf ? attention.value_before : value.now;
+      value.remember(a, slot, cache_row_, s_.attention);
     }
     __syncwarp();
-    __syncthreads();
+    pass_sync();
     // All blocks have read the group's state: they have convolved.
-    if (writes && thread_ < kUnits) taps.remember(a.layer, p_.sizes, slot, channel);
+    if (writes && thread_ < PassAttention::kUnits) {
+      taps.remember(a.layer, p_.sizes, slot, channel);
+    }
     decode_heads<kPassGroup>(a, {s_.latents[0], s_.latents[kPassGroup]},
-                             {s_.convolved[0], s_.convolved[kPassGroup]}, turn, kv_head, writes,
-                             cache_row, s_.attention);
-    __syncthreads();
-    Letter* parts = p_.letters->parts[kv_head][part];
-    walk.run([&](int, const DecodeWeighed& weighed) {
+                             {s_.convolved[0], s_.convolved[kPassGroup]}, attention.turn, kv_head,
+                             writes, cache_row_, s_.attention);
+    pass_sync();
+    Letter* parts = p_.letters->parts[kv_head][attention.part];
+    attention.walk.run([&](int, const DecodeWeighed& weighed) {
       weighed.each_pair(kPassGroup, [&](int g, int c, float even, float odd) {
         post_two(parts + g * kHeadDim + c, __float_as_uint(even), __float_as_uint(odd), time_);
       });
@@ -367,44 +386,27 @@ class PassBlock {
     DecodeCombined combined;
     for (int begin = 0; begin < keys.parts; begin += kAtOnce) {
       const int count = keys.parts - begin < kAtOnce ? keys.parts - begin : kAtOnce;
-      float values[kAtOnce];
+      float values[kAtOnce], known[2];
       const Letter* from = parts + begin * kPartLetters;
       const int own = thread_ % kAtOnce < count ? thread_ % kAtOnce : count - 1;
-      const Letters<2, true> known(from + own * kPartLetters + kPassGroup * kHeadDim + 2 * g,
-                                   time_);
-      collect_parts(from + column, kPartLetters, count, time_, values);
-      combined.add(known.value(0), known.value(1), count, [&](int p) { return values[p]; });
+      collect_parts(from + column, kPartLetters, count,
+                    from + own * kPartLetters + kPassGroup * kHeadDim + 2 * g, time_, values,
+                    known);
+      combined.add(known[0], known[1], count, [&](int p) { return values[p]; });
     }
     post_pairs(p_.letters->attended + other_ * 16, float(combined.result()), 32, time_);
   }
 
-  // Gate and down of the expert that will be chosen if attention changes little. One is guessed
-  // where none may be chosen, too.
-  __device__ void guess(const DecodeLayer& l) {
-    const int likely = choice(kGuess);
-    guessed_ = likely < p_.sizes.experts ? likely : 0;
-    ask_gate_and_down(l, guessed_);
-  }
-  __device__ void ask_gate_and_down(const DecodeLayer& l, int64_t expert) {
-    const int64_t row = block_ * kPanelRows;
-    gate_.ask(l.gate_up.data, expert * 2 * kPassWidth + row, &s_.arrived[kGate]);
-    down_.ask(l.down.data, expert * kPassWidth + row, &s_.arrived[kDown]);
-  }
-  __device__ void ask_up(const DecodeLayer& l, int64_t expert) {
-    up_.ask(l.gate_up.data, (expert * 2 + 1) * kPassWidth + block_ * kPanelRows, &s_.arrived[kUp]);
-  }
-
   // stream = what attention says, merged into it.
-  __device__ void give_back(const DecodeLayer& l, const PassVectors& vectors) {
-    await(p_.letters->attended, kPassQueries / 2, time_);
+  __device__ void give_back(const PassVectors& vectors) {
     const Letters<2, true> letters(p_.letters->attended + 2 * thread_, time_);
     reinterpret_cast<uint2*>(s_.attended)[thread_] = {letters.bits[0], letters.bits[1]};
-    __syncthreads();
+    pass_sync();
     const PassToken<kQuerySteps> token(s_.attended);
-    hopper::wait_barrier(&s_.arrived[kOut], layer_ % 2);
-    multiply_token<kPanelTiles>(out_, token, s_.sums);
-    __syncthreads();
-    if (projects()) ask_up(l, guessed_);
+    wait_for(kOut, layer_);
+    multiply_token<kPanelTiles>(rooms_.out, token, s_.sums);
+    pass_sync();
+    tell(kOutRead);
     if (thread_ < kPanelRows) {
       stream_ = vectors.after_attention(bf16(total(s_.sums, thread_)), stream_);
       post(p_.letters->after_attention + column(), stream_, time_);
@@ -414,25 +416,23 @@ class PassBlock {
   // The expert that was guessed says its part while the router chooses.
   __device__ void experts(const DecodeLayer& l, const PassVectors& vectors, bool more) {
     const auto m = row(p_.letters->after_attention, time_);
+    if (more) fetch_norm(layer_ + 1);
     norm(m, vectors.mlp_norm);
     const PassToken<kWidthSteps> token(s_.normed);
     if (!projects()) {
       state_ = narrow(l, vectors, token, p_.letters->states[kChoice]);
-      __syncthreads();
-      ask_up(l, guessed_);
+      pass_sync();
+      tell(kNarrowRead);
     }
     bf16 x;
 #pragma unroll 1  // longer code is slower: what all layers run must stay in the caches
     for (int turn = kGuess; turn < kPassTurns; ++turn) {
-      x = expert(token, p_.letters->activated[turn], more);
+      x = expert(token, turn);
       if (turn == kChoice) break;
       const int chosen = choice(kChoice);
       if (chosen == p_.sizes.experts) x = bf16(0.0f);
       if (chosen == p_.sizes.experts || chosen == guessed_) break;
-      __syncthreads();             // all have read the sums
-      if (more) wait_for_first();  // whose room is needed once more
-      ask_gate_and_down(l, chosen);
-      ask_up(l, chosen);
+      pass_sync();  // all have read the sums
     }
     if (thread_ < kPanelRows) {
       stream_ = vectors.after_mlp(bf16(float(x) * weight_), stream_);
@@ -443,8 +443,8 @@ class PassBlock {
   // The router's states, with a part of the layer before's in most layers.
   __device__ float narrow(const DecodeLayer& l, const PassVectors& vectors,
                           const PassToken<kWidthSteps>& token, Letter* to) {
-    multiply_token<1>(narrow_, token, s_.sums);
-    __syncthreads();
+    multiply_token<1>(rooms_.narrow, token, s_.sums);
+    pass_sync();
     if (thread_ >= 32) return 0;
     const float sum = total(s_.sums, thread_ % gpu::kSkinnyRows);
     const float now = float(bf16(sum + float(vectors.narrow_bias)));
@@ -462,65 +462,69 @@ class PassBlock {
   }
 
   // What an expert says of this thread's column, when its matrices have come.
-  __device__ bf16 expert(const PassToken<kWidthSteps>& token, Letter* activated, bool more) {
-    hopper::wait_barrier(&s_.arrived[kGate], experts_ % 2);
-    multiply_token<kPanelTiles>(gate_, token, s_.sums);
-    hopper::wait_barrier(&s_.arrived[kUp], experts_ % 2);
-    multiply_token<kPanelTiles>(up_, token, s_.sums, kPanelRows);
-    __syncthreads();
+  __device__ bf16 expert(const PassToken<kWidthSteps>& token, int turn) {
+    Letter* activated = p_.letters->activated[turn];
+    wait_for(kGate, experts_);
+    guessed_ = s_.guessed;
+    multiply_token<kPanelTiles>(rooms_.gate, token, s_.sums);
+    wait_for(kUp, experts_);
+    multiply_token<kPanelTiles>(rooms_.up, token, s_.sums, kPanelRows);
+    pass_sync();
+    tell(turn == kGuess ? kGuessRead : kChosenRead);
     if (thread_ < 32) {
       const int c = thread_ % kPanelRows;
       const bf16 value = decode_activated(total(s_.sums, c), total(s_.sums, kPanelRows + c));
       post_pairs(activated + block_ * kPanelRows / 2, float(value), kPanelRows, time_);
     }
-    if (more) go_on();
-    return second_product(activated);
-  }
-
-  // The next layer's matrices begin to come where the expert's first ones have been read.
-  __device__ void go_on() {
-    ask_layer(layer_ + 1);
-    fetch_norm(layer_ + 1);
+    const bf16 x = second_product(activated);
+    tell(turn == kGuess ? kGuessDownRead : kChosenDownRead);
+    return x;
   }
 
   __device__ bf16 second_product(const Letter* from) {
-    await(from, kPassWidth / 2, time_);
     const Letters<W / 2, true> letters(from + 2 * thread_, time_, 2 * gpu::kThreads);
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
       reinterpret_cast<uint2*>(s_.activated)[thread_ + k * gpu::kThreads] = {
           letters.bits[2 * k], letters.bits[2 * k + 1]};
     }
-    __syncthreads();
+    pass_sync();
     const PassToken<kWidthSteps> token(s_.activated);
-    hopper::wait_barrier(&s_.arrived[kDown], experts_++ % 2);
-    multiply_token<kPanelTiles>(down_, token, s_.sums);
-    __syncthreads();
+    wait_for(kDown, experts_++);
+    multiply_token<kPanelTiles>(rooms_.down, token, s_.sums);
+    pass_sync();
     return bf16(total(s_.sums, thread_ % kPanelRows));
   }
 
   const PassPlan& p_;
   Shared& s_;
   int block_, other_, thread_;
-  Wide first_;
-  Out out_;
-  Wide gate_, up_, down_;
-  PassNarrow narrow_;
+  PassRooms<Stored> rooms_;
+  int64_t cache_row_ = 0;  // of the newest key
   int layer_ = 0, guessed_ = 0;
-  uint32_t time_ = 0, firsts_ = 0, experts_ = 0;  // of matrices that came
-  float stream_ = 0, state_ = 0, weight_ = 0;     // of this thread's column, or row
-  gpu::Packed<W, bf16> norm_;                     // of the layer that begins
+  uint32_t time_ = 0, experts_ = 0;            // that came
+  float stream_ = 0, state_ = 0, weight_ = 0;  // of this thread's column, or row
+  gpu::Packed<W, bf16> norm_;                  // of the layer that begins
 };
 
 template <class Stored>
-__global__ void __launch_bounds__(gpu::kSkinnyThreads, 1)
+__global__ void __launch_bounds__(kPassThreads + kPassCopyThreads, 1)
     decode_pass_layers(const __grid_constant__ PassPlan p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
   extern __shared__ gpu::Bits128 decode_shared[];
-  if (blockIdx.x == kPassBlocks) {
-    run_router(p, *reinterpret_cast<PassRouterShared*>(decode_shared));
+  auto& shared = *reinterpret_cast<PassShared<Stored>*>(decode_shared);
+  if (threadIdx.x < kPassThreads) {
+    hopper::take_registers<232>();
+    if (blockIdx.x == kPassBlocks) {
+      run_router(p, *reinterpret_cast<PassRouterShared*>(decode_shared));
+    } else {
+      PassBlock<Stored>(p, shared).run();
+    }
   } else {
-    PassBlock<Stored>(p, *reinterpret_cast<PassShared<Stored>*>(decode_shared)).run();
+    hopper::give_registers<40>();
+    if (blockIdx.x == kPassBlocks) return;
+    pass_begin();
+    if (threadIdx.x == kPassThreads) PassCopies<Stored>(p, shared).run();
   }
 #endif
 }
@@ -555,7 +559,7 @@ void decode_pass(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, 
     stream.allow_shared(kernel, kPassSharedBytes<Stored>);
     stream.launch_together(kernel,
                            {.blocks = kPassBlocks + 1,
-                            .threads = gpu::kSkinnyThreads,
+                            .threads = kPassThreads + kPassCopyThreads,
                             .shared_bytes = kPassSharedBytes<Stored>},
                            PassPlan{memory.layers, static_cast<int>(p.layers.size()), w, p.sizes,
                                     static_cast<PassLetters*>(memory.letters)});

@@ -8,6 +8,36 @@
 
 namespace tephra::zaya1 {
 
+// The matrices of a layer that a block has rows of. Each comes in kPassPieces.
+enum PassMatrix { kFirst, kOut, kGate, kUp, kDown, kPassMatrices };
+inline constexpr int kPassPieces = 8;
+
+// What the multiplying threads have read of a layer, in this order: its room is free for others.
+enum PassRead {
+  kFirstRead = 1,  // projections; nothing where there are none
+  kKeysRead,
+  kOutRead,
+  kNarrowRead,
+  kGuessRead,  // gate and up of the expert that was guessed
+  kGuessDownRead,
+  kChosenRead,  // and of the one that was chosen instead
+  kChosenDownRead,
+  kPassReads
+};
+
+// Rows of a matrix that is not packed.
+template <class Piece, int kRows>
+__device__ void ask_pass_rows(std::byte* room, const void* matrix, int64_t row, int piece,
+                              uint64_t* arrived) {
+  const auto* from = static_cast<const std::byte*>(matrix) + row * Piece::kRowBytes;
+  gpu::hopper::expect_bytes(arrived, kRows * Piece::kRowBytes);
+#pragma unroll
+  for (int r = piece * kRows; r < (piece + 1) * kRows; ++r) {
+    gpu::hopper::copy_once(room + r * Piece::kStride, from + r * Piece::kRowBytes, arrived,
+                           Piece::kRowBytes);
+  }
+}
+
 // Sixteen rows of a matrix in shared memory.
 template <class Stored, int kSteps>
 struct PassPanel {
@@ -16,11 +46,17 @@ struct PassPanel {
   static constexpr int kBytes = kPieces * Piece::kBytes;
   std::byte* room;
 
-  // `arrived` counts kPieces arrivals.
-  __device__ void ask(const void* matrix, int64_t row, uint64_t* arrived) const {
-#pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-      Piece::ask(room + i * Piece::kBytes, matrix, row + i * gpu::kSkinnyRows, arrived);
+  // One of kPassPieces, by one thread.
+  __device__ void ask(const void* matrix, int64_t row, int piece, uint64_t* arrived) const {
+    if constexpr (Stored::kPacked) {
+      constexpr int kPart = kBytes / kPassPieces;
+      static_assert(kPieces == 1 && kPart % 16 == 0);
+      const typename Piece::Panels panels{static_cast<const std::byte*>(matrix), Piece::kGroups};
+      gpu::hopper::expect_bytes(arrived, kPart);
+      gpu::hopper::copy_once(room + piece * kPart, panels.panel(row) + piece * kPart, arrived,
+                             kPart);
+    } else {
+      ask_pass_rows<Piece, kPanelRows / kPassPieces>(room, matrix, row, piece, arrived);
     }
   }
   __device__ gpu::Bits128 at(int tile, int step) const {
@@ -33,6 +69,9 @@ struct PassNarrow {
   using Piece = gpu::hopper::SkinnyPiece<gpu::Bf16Matrix, kWidthSteps>;
   std::byte* room;
 
+  __device__ void ask(const void* matrix, int64_t row, int piece, uint64_t* arrived) const {
+    ask_pass_rows<Piece, gpu::kSkinnyRows / kPassPieces>(room, matrix, row, piece, arrived);
+  }
   __device__ gpu::Bits128 at(int, int step) const { return Piece{room}.at(0, step); }
 };
 
@@ -40,15 +79,16 @@ template <class Stored>
 struct PassShared {
   using Wide = PassPanel<Stored, kWidthSteps>;
   using Out = PassPanel<Stored, kQuerySteps>;
-  static constexpr int kOutAndNarrow = Out::kBytes + PassNarrow::Piece::kBytes;
-  static constexpr int kRoom =
-      Wide::kBytes + (kOutAndNarrow > Wide::kBytes ? kOutAndNarrow : Wide::kBytes);
+  static constexpr int kNarrow = PassNarrow::Piece::kBytes;
 
-  // Projections, then gate of the expert; way back and narrow projection, then up.
-  alignas(128) std::byte room[kRoom];
-  // Keys and values; then down of the expert.
+  // Projections, then gate of the expert. Where nothing is projected: the narrow projection, then
+  // down, since that is the last to be needed.
+  alignas(128) std::byte first[Wide::kBytes > kNarrow ? Wide::kBytes : kNarrow];
+  // The way back, then up.
+  alignas(128) std::byte out[Wide::kBytes];
+  // Keys and values, then down; where nothing is projected, gate.
   union {
-    alignas(128) std::byte down[Wide::kBytes];
+    alignas(128) std::byte last[Wide::kBytes];
     DecodeAttentionShared attention;
   };
   DecodeAttention at[2];  // of this layer and the next
@@ -63,7 +103,9 @@ struct PassShared {
   alignas(16) bf16 latents[kPassGroup + 1][kHeadDim], convolved[kPassGroup + 1][kHeadDim];
   float sums[gpu::kSkinnyWaves][2 * kPanelRows];
   float squares[gpu::kSkinnyWaves];
-  uint64_t arrived[5];
+  uint64_t arrived[kPassMatrices][kPassPieces];
+  uint32_t read;  // of all layers, as PassCopies counts
+  int guessed;
 };
 
 // The token at hand, in the registers of those that multiply it.

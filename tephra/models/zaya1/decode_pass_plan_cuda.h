@@ -29,6 +29,13 @@ static_assert(kOtherBlocks * 32 == kPassQueries, "a lane has a column");
 static_assert((kPassBlocks + kOtherBlocks) * gpu::kSkinnyRows == kPassChannels);
 static_assert(kPassKvHeads * kDecodeParts == kPassBlocks, "a block has a part of a KV head's keys");
 
+// Threads that multiply; a warpgroup more brings what they multiply with
+// (decode_pass_copies_cuda.h).
+inline constexpr int kPassThreads = gpu::kSkinnyThreads, kPassCopyThreads = 128;
+__device__ inline void pass_sync() { gpu::sync_first<kPassThreads>(); }
+// Of both.
+__device__ inline void pass_begin() { __syncthreads(); }
+
 inline constexpr int kPartLetters = kPassGroup * (kHeadDim + 2);
 
 // An expert is guessed before attention has said its part, and then chosen.

@@ -69,7 +69,7 @@ __device__ inline void run_router(const PassPlan& p, PassRouterShared& shared) {
         gpu::store(shared.a + in_wave * W, v);
       }
       gpu::wait_for_copies<0>();
-      __syncthreads();
+      pass_sync();
       // A lane of each four has sums of rows, `own`; then each has one.
       const auto activate = [&](const float(&own)[kEach][2], bf16 bias, bf16* to) {
         float sum = 0;
@@ -79,7 +79,7 @@ __device__ inline void run_router(const PassPlan& p, PassRouterShared& shared) {
           if (in_wave / 8 == k) sum = other;
         }
         to[thread] = bf16(decode_gelu(float(bf16(sum + float(bias)))));
-        __syncthreads();
+        pass_sync();
       };
       const auto in_shared = [&](const bf16* of) {
         return [of, &lane](int step, int upper) {
@@ -119,7 +119,7 @@ __device__ inline void run_router(const PassPlan& p, PassRouterShared& shared) {
       }
     }
     if (thread == 0) p.work.chosen[i * kDecodeRows] = shared.chosen;
-    __syncthreads();  // the last matrix has been read
+    pass_sync();  // the last matrix has been read
   }
   if (thread == 0) p.letters->time = time;  // all blocks have read it: they have answered
 }

@@ -42,12 +42,11 @@ __device__ void router_multiply(const bf16* x, int count, const Rows& rows, cons
   }
 }
 
-// Rows of a matrix go to shared memory: a wave has a row.
+// Rows of a matrix go to shared memory, by kSkinnyThreads: a wave has a row.
 __device__ inline void router_fetch(const bf16* matrix, int rows, bf16* to) {
   const int at = static_cast<int>(threadIdx.x) % 32 * gpu::kWide;
 #pragma unroll 4
-  for (int r = static_cast<int>(threadIdx.x) / 32; r < rows;
-       r += static_cast<int>(blockDim.x) / 32) {
+  for (int r = static_cast<int>(threadIdx.x) / 32; r < rows; r += gpu::kSkinnyWaves) {
     gpu::copy_to_shared(to + r * kRouterStride + at, matrix + r * kDecodeRouter + at);
   }
 }
