@@ -9,8 +9,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
-#include <memory>
 #include <mutex>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -34,14 +34,16 @@ void relax() {
 template <class F>
 bool spin_until(F&& done) {
   constexpr auto kPatience = std::chrono::microseconds(200);
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  do {
+  std::chrono::steady_clock::time_point end;  // from the first look at the clock on
+  for (;;) {
     for (int i = 0; i < 32; ++i) {
       if (done()) return true;
       relax();
     }
-  } while (std::chrono::steady_clock::now() < end);
-  return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (end == std::chrono::steady_clock::time_point()) end = now + kPatience;
+    if (now >= end) return false;
+  }
 }
 
 int available_cores() {
@@ -57,43 +59,28 @@ struct alignas(64) Share {
   int64_t end;
 };
 
-// One parallel_for. It is shared with the workers, so one that wakes late finds its own, finished
-// job and not the caller's next one.
+// One parallel_for, on its caller's stack: the pool lets no worker in once it is left.
 class Job {
  public:
+  using Body = FunctionRef<void(int64_t, int64_t)>;
+
   // Neighbouring pieces go to one thread: it reads memory in order, and from one parallel_for to
   // the next it meets the rows that are still in its caches.
-  Job(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body, int threads)
-      : n_(n),
-        grain_(grain),
-        pieces_(ceil_div(n, grain)),
-        body_(body),
-        shares_(static_cast<size_t>(threads)) {
+  Job(int64_t n, int64_t grain, Body body, std::span<Share> shares)
+      : n_(n), grain_(grain), body_(body), shares_(shares) {
+    const int64_t pieces = ceil_div(n, grain), threads = static_cast<int64_t>(shares.size());
     for (int64_t i = 0; i < threads; ++i) {
-      Share& share = shares_[static_cast<size_t>(i)];
-      share.next.store(ceil_div(pieces_ * i, threads), std::memory_order_relaxed);
-      share.end = ceil_div(pieces_ * (i + 1), threads);
+      Share& share = shares[static_cast<size_t>(i)];
+      share.next.store(ceil_div(pieces * i, threads), std::memory_order_relaxed);
+      share.end = ceil_div(pieces * (i + 1), threads);
     }
   }
 
+  // Returns when every piece has been begun, by whomever.
   void work(size_t thread) {
     inside_body = true;
-    int64_t ran = 0;
-    for (size_t i = 0; i < shares_.size(); ++i) {
-      ran += work_on(shares_[(thread + i) % shares_.size()]);
-    }
+    for (size_t i = 0; i < shares_.size(); ++i) work_on(shares_[(thread + i) % shares_.size()]);
     inside_body = false;
-    if (ran == 0 || done_.fetch_add(ran, std::memory_order_acq_rel) + ran < pieces_) return;
-    const std::lock_guard lock(mutex_);
-    finished_.notify_all();
-  }
-
-  // Spins before it sleeps: the last pieces are usually nearly done.
-  void wait(bool spin) {
-    const auto done = [&] { return done_.load(std::memory_order_acquire) == pieces_; };
-    if (spin && spin_until(done)) return;
-    std::unique_lock lock(mutex_);
-    finished_.wait(lock, done);
   }
 
   void rethrow() const {
@@ -101,15 +88,11 @@ class Job {
   }
 
  private:
-  int64_t work_on(Share& share) {
-    int64_t ran = 0;
+  void work_on(Share& share) {
     while (share.next.load(std::memory_order_relaxed) < share.end) {
       const int64_t i = share.next.fetch_add(1, std::memory_order_relaxed);
-      if (i >= share.end) break;
-      run(i);
-      ++ran;
+      if (i < share.end) run(i);
     }
-    return ran;
   }
 
   void run(int64_t i) {
@@ -121,12 +104,10 @@ class Job {
     }
   }
 
-  const int64_t n_, grain_, pieces_;
-  const FunctionRef<void(int64_t, int64_t)> body_;
-  std::vector<Share> shares_;
-  std::atomic<int64_t> done_{0};
+  const int64_t n_, grain_;
+  const Body body_;
+  const std::span<Share> shares_;
   std::mutex mutex_;
-  std::condition_variable finished_;
   std::exception_ptr error_;
 };
 
@@ -206,6 +187,7 @@ class Pool {
   void resize(int count) {
     stop();
     threads_ = count;
+    shares_ = std::vector<Share>(static_cast<size_t>(count));
     spin_ = count <= available_cores();
     stopping_ = false;
     try {
@@ -215,52 +197,77 @@ class Pool {
     } catch (const std::system_error& e) {
       stop();
       threads_ = 1;
+      shares_ = std::vector<Share>(1);
       throw Error(Fault::device, format("cannot start {} threads: {}", count, e.what()),
                   "a smaller --threads");
     }
   }
 
-  void run(const std::shared_ptr<Job>& job) {
-    {
-      const std::lock_guard lock(mutex_);
-      job_ = job;
-      posted_.fetch_add(1, std::memory_order_release);
-    }
-    wake_.notify_all();
-    job->work(0);
-    job->wait(spin_);
+  void run(int64_t n, int64_t grain, Job::Body body) {
+    Job job(n, grain, body, shares_);
+    job_ = &job;
+    wake_workers();
+    job.work(0);
+    job_ = nullptr;
+    wait_until_left();
+    job.rethrow();
   }
 
  private:
+  // Handing out work takes no lock and wakes nobody while all are awake. Whoever goes to sleep says
+  // so before it looks for the last time, and whoever changes something looks for sleepers after:
+  // in the one order of all these operations one of the two sees the other.
+
+  void wake_workers() {
+    ++posted_;
+    if (asleep_ > 0) wake(work_);
+  }
+
+  void wake(std::condition_variable& sleepers) {
+    { const std::lock_guard lock(mutex_); }  // who was about to sleep does by now
+    sleepers.notify_all();
+  }
+
+  // A worker enters before it looks for the job: either it finds none, or it is waited for.
+  void wait_until_left() {
+    const auto left = [&] { return inside_ == 0; };
+    if (spin_ && spin_until(left)) return;
+    std::unique_lock lock(mutex_);
+    caller_sleeps_ = true;
+    left_.wait(lock, left);
+    caller_sleeps_ = false;
+  }
+
   void serve(size_t thread) {
     uint64_t seen = 0;
     Fetcher fetcher(announced, thread, static_cast<size_t>(threads_));
     for (;;) {
-      if (spin_) {
-        spin_until([&] {
-          if (posted_.load(std::memory_order_acquire) != seen) return true;
-          fetcher.fetch_some();
-          return false;
-        });
-      }
-      std::shared_ptr<Job> job;
-      {
-        std::unique_lock lock(mutex_);
-        wake_.wait(lock, [&] { return stopping_ || posted_.load() != seen; });
-        if (stopping_) return;
-        seen = posted_.load();
-        job = job_;
-      }
-      job->work(thread);
+      await_work(seen, fetcher);
+      if (stopping_) return;
+      seen = posted_;
+      ++inside_;
+      if (Job* job = job_) job->work(thread);
+      if (--inside_ == 0 && caller_sleeps_) wake(left_);
     }
   }
 
+  void await_work(uint64_t seen, Fetcher& fetcher) {
+    const auto posted = [&] { return posted_ != seen; };
+    const auto posted_or_fetch = [&] {
+      if (posted()) return true;
+      fetcher.fetch_some();
+      return false;
+    };
+    if (spin_ && spin_until(posted_or_fetch)) return;
+    std::unique_lock lock(mutex_);
+    ++asleep_;
+    work_.wait(lock, posted);
+    --asleep_;
+  }
+
   void stop() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
+    stopping_ = true;
+    wake_workers();
     for (std::thread& worker : workers_) worker.join();
     workers_.clear();
   }
@@ -268,11 +275,15 @@ class Pool {
   std::atomic<int> threads_{1};
   bool spin_ = false;  // before sleeping; not when threads must share cores
   std::vector<std::thread> workers_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
+  std::vector<Share> shares_;  // of the job, one for each thread
+  std::atomic<Job*> job_{nullptr};
   std::atomic<uint64_t> posted_{0};
-  std::shared_ptr<Job> job_;
-  bool stopping_ = false;
+  std::atomic<int> inside_{0};  // workers that may be at the job
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;  // of those who sleep
+  std::condition_variable work_, left_;
+  std::atomic<int> asleep_{0};
+  std::atomic<bool> caller_sleeps_{false};
 };
 
 // Callers on different threads take turns: one job owns all workers.
@@ -309,9 +320,7 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> 
     return;
   }
   const std::lock_guard lock(pool_mutex);
-  const auto job = std::make_shared<Job>(n, grain, body, pool().threads());
-  pool().run(job);
-  job->rethrow();
+  pool().run(n, grain, body);
 }
 
 }  // namespace tephra
