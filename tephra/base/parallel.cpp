@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -112,30 +113,31 @@ class Job {
 };
 
 // What read_ahead was last told.
+struct Ahead {
+  std::array<std::span<const std::byte>, kMostAhead> own, shared;
+};
+
 class Announced {
  public:
-  using Ranges = std::array<std::span<const std::byte>, kMostAhead>;
-
-  void set(std::span<const std::span<const std::byte>> ranges) {
+  void set(const Ahead& ahead) {
     const std::lock_guard lock(mutex_);
-    ranges_.fill({});
-    std::copy_n(ranges.begin(), std::min(ranges.size(), ranges_.size()), ranges_.begin());
+    ahead_ = ahead;
     version_.fetch_add(1, std::memory_order_release);
   }
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
-  Ranges ranges() {
+  Ahead get() {
     const std::lock_guard lock(mutex_);
-    return ranges_;
+    return ahead_;
   }
 
  private:
   std::mutex mutex_;
-  Ranges ranges_;
+  Ahead ahead_;
   std::atomic<uint64_t> version_{0};
 };
 
 // One thread's way through it. A parallel_for gives thread i the i-th part of its pieces first:
-// that part of every range is its own.
+// that part of every shared range is its own.
 class Fetcher {
  public:
   Fetcher(Announced& announced, size_t thread, size_t threads)
@@ -145,35 +147,38 @@ class Fetcher {
   void fetch_some() {
     if (announced_.version() != seen_) {
       seen_ = announced_.version();
-      ranges_ = announced_.ranges();
-      begin_range(0);
+      set_ranges(announced_.get());
     }
-    if (at_ == end_) {
-      if (range_ < ranges_.size()) begin_range(range_ + 1);
-      return;
-    }
+    while (next_ < ranges_.size() && ranges_[next_].empty()) ++next_;
+    if (next_ == ranges_.size()) return;
     constexpr size_t kPiece = 2048, kLine = 64;
-    const size_t until = std::min(end_, at_ + kPiece);
-    for (; at_ < until; at_ += kLine) {
+    std::span<const std::byte>& range = ranges_[next_];
+    const size_t size = std::min(range.size(), kPiece);
+    for (size_t at = 0; at < size; at += kLine) {
       // Into the second cache (decision 0048).
-      __builtin_prefetch(ranges_[range_].data() + at_, /*read*/ 0, /*second cache*/ 2);
+      __builtin_prefetch(range.data() + at, /*read*/ 0, /*second cache*/ 2);
     }
-    at_ = until;
+    range = range.subspan(size);
   }
 
  private:
-  void begin_range(size_t range) {
-    range_ = range;
-    const size_t size = range < ranges_.size() ? ranges_[range].size() : 0;
-    at_ = size / threads_ * thread_;
-    end_ = thread_ + 1 == threads_ ? size : size / threads_ * (thread_ + 1);
+  void set_ranges(const Ahead& ahead) {
+    next_ = 0;
+    ranges_.fill({});
+    if (thread_ == 0) std::copy(ahead.own.begin(), ahead.own.end(), ranges_.begin());
+    for (size_t i = 0; i < kMostAhead; ++i) ranges_[kMostAhead + i] = part_of(ahead.shared[i]);
+  }
+
+  std::span<const std::byte> part_of(std::span<const std::byte> range) const {
+    const size_t part = range.size() / threads_, begin = part * thread_;
+    return range.subspan(begin, thread_ + 1 == threads_ ? range.size() - begin : part);
   }
 
   Announced& announced_;
   const size_t thread_, threads_;
   uint64_t seen_ = 0;
-  Announced::Ranges ranges_;
-  size_t range_ = kMostAhead, at_ = 0, end_ = 0;
+  std::array<std::span<const std::byte>, 2 * kMostAhead> ranges_;  // what is left of each
+  size_t next_ = 2 * kMostAhead;
 };
 
 class Pool {
@@ -188,6 +193,7 @@ class Pool {
     stop();
     threads_ = count;
     shares_ = std::vector<Share>(static_cast<size_t>(count));
+    callers_.emplace(announced, 0, static_cast<size_t>(count));
     spin_ = count <= available_cores();
     stopping_ = false;
     try {
@@ -231,7 +237,12 @@ class Pool {
   // A worker enters before it looks for the job: either it finds none, or it is waited for.
   void wait_until_left() {
     const auto left = [&] { return inside_ == 0; };
-    if (spin_ && spin_until(left)) return;
+    const auto left_or_fetch = [&] {
+      if (left()) return true;
+      callers_->fetch_some();
+      return false;
+    };
+    if (spin_ && spin_until(left_or_fetch)) return;
     std::unique_lock lock(mutex_);
     caller_sleeps_ = true;
     left_.wait(lock, left);
@@ -275,7 +286,8 @@ class Pool {
   std::atomic<int> threads_{1};
   bool spin_ = false;  // before sleeping; not when threads must share cores
   std::vector<std::thread> workers_;
-  std::vector<Share> shares_;  // of the job, one for each thread
+  std::optional<Fetcher> callers_;  // fetches for whoever waits for the workers
+  std::vector<Share> shares_;       // of the job, one for each thread
   std::atomic<Job*> job_{nullptr};
   std::atomic<uint64_t> posted_{0};
   std::atomic<int> inside_{0};  // workers that may be at the job
@@ -307,8 +319,13 @@ void set_num_threads(int count) {
   if (pool().threads() != count) pool().resize(count);
 }
 
-void read_ahead(std::span<const std::span<const std::byte>> ranges) {
-  if (!inside_body) pool().announced.set(ranges);
+void read_ahead(std::span<const std::span<const std::byte>> own,
+                std::span<const std::span<const std::byte>> shared) {
+  if (inside_body) return;
+  Ahead ahead;
+  std::copy_n(own.begin(), std::min(own.size(), kMostAhead), ahead.own.begin());
+  std::copy_n(shared.begin(), std::min(shared.size(), kMostAhead), ahead.shared.begin());
+  pool().announced.set(ahead);
 }
 
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
