@@ -124,8 +124,9 @@ Tensor CcaAttention::forward(const Tensor& h_NH, const LayerContext& context) co
   const Tensor& real_N = context.segments.real_N;
   const Tensor heard_NH = real_N ? mask_rows(h_NH, real_N) : h_NH;
   const Tensor before = context.state ? context.state->conv : Tensor();
+  // Not the output's weights: attention has its own memory to read before them.
   read_ahead(h_NH.rows(), {&conv0_weight_, &conv0_bias_, &before, &conv1_bias_},
-             {only(conv1_weight_), only(out_weight_)});
+             {only(conv1_weight_)});
   const Tensor qkv = linear(heard_NH, qkv_weights_, qkv_biases_);  // [N, C + V]
   const Tensor qk_NC = queries_and_keys(slice_columns(qkv, 0, C), context);
 
