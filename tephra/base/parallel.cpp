@@ -9,8 +9,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
-#include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -34,14 +35,16 @@ void relax() {
 template <class F>
 bool spin_until(F&& done) {
   constexpr auto kPatience = std::chrono::microseconds(200);
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  do {
+  std::chrono::steady_clock::time_point end;  // from the first look at the clock on
+  for (;;) {
     for (int i = 0; i < 32; ++i) {
       if (done()) return true;
       relax();
     }
-  } while (std::chrono::steady_clock::now() < end);
-  return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (end == std::chrono::steady_clock::time_point()) end = now + kPatience;
+    if (now >= end) return false;
+  }
 }
 
 int available_cores() {
@@ -57,43 +60,28 @@ struct alignas(64) Share {
   int64_t end;
 };
 
-// One parallel_for. It is shared with the workers, so one that wakes late finds its own, finished
-// job and not the caller's next one.
+// One parallel_for, on its caller's stack: the pool lets no worker in once it is left.
 class Job {
  public:
+  using Body = FunctionRef<void(int64_t, int64_t)>;
+
   // Neighbouring pieces go to one thread: it reads memory in order, and from one parallel_for to
   // the next it meets the rows that are still in its caches.
-  Job(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body, int threads)
-      : n_(n),
-        grain_(grain),
-        pieces_(ceil_div(n, grain)),
-        body_(body),
-        shares_(static_cast<size_t>(threads)) {
+  Job(int64_t n, int64_t grain, Body body, std::span<Share> shares)
+      : n_(n), grain_(grain), body_(body), shares_(shares) {
+    const int64_t pieces = ceil_div(n, grain), threads = static_cast<int64_t>(shares.size());
     for (int64_t i = 0; i < threads; ++i) {
-      Share& share = shares_[static_cast<size_t>(i)];
-      share.next.store(ceil_div(pieces_ * i, threads), std::memory_order_relaxed);
-      share.end = ceil_div(pieces_ * (i + 1), threads);
+      Share& share = shares[static_cast<size_t>(i)];
+      share.next.store(ceil_div(pieces * i, threads), std::memory_order_relaxed);
+      share.end = ceil_div(pieces * (i + 1), threads);
     }
   }
 
+  // Returns when every piece has been begun, by whomever.
   void work(size_t thread) {
     inside_body = true;
-    int64_t ran = 0;
-    for (size_t i = 0; i < shares_.size(); ++i) {
-      ran += work_on(shares_[(thread + i) % shares_.size()]);
-    }
+    for (size_t i = 0; i < shares_.size(); ++i) work_on(shares_[(thread + i) % shares_.size()]);
     inside_body = false;
-    if (ran == 0 || done_.fetch_add(ran, std::memory_order_acq_rel) + ran < pieces_) return;
-    const std::lock_guard lock(mutex_);
-    finished_.notify_all();
-  }
-
-  // Spins before it sleeps: the last pieces are usually nearly done.
-  void wait(bool spin) {
-    const auto done = [&] { return done_.load(std::memory_order_acquire) == pieces_; };
-    if (spin && spin_until(done)) return;
-    std::unique_lock lock(mutex_);
-    finished_.wait(lock, done);
   }
 
   void rethrow() const {
@@ -101,15 +89,11 @@ class Job {
   }
 
  private:
-  int64_t work_on(Share& share) {
-    int64_t ran = 0;
+  void work_on(Share& share) {
     while (share.next.load(std::memory_order_relaxed) < share.end) {
       const int64_t i = share.next.fetch_add(1, std::memory_order_relaxed);
-      if (i >= share.end) break;
-      run(i);
-      ++ran;
+      if (i < share.end) run(i);
     }
-    return ran;
   }
 
   void run(int64_t i) {
@@ -121,40 +105,39 @@ class Job {
     }
   }
 
-  const int64_t n_, grain_, pieces_;
-  const FunctionRef<void(int64_t, int64_t)> body_;
-  std::vector<Share> shares_;
-  std::atomic<int64_t> done_{0};
+  const int64_t n_, grain_;
+  const Body body_;
+  const std::span<Share> shares_;
   std::mutex mutex_;
-  std::condition_variable finished_;
   std::exception_ptr error_;
 };
 
 // What read_ahead was last told.
+struct Ahead {
+  std::array<std::span<const std::byte>, kMostAhead> own, shared;
+};
+
 class Announced {
  public:
-  using Ranges = std::array<std::span<const std::byte>, kMostAhead>;
-
-  void set(std::span<const std::span<const std::byte>> ranges) {
+  void set(const Ahead& ahead) {
     const std::lock_guard lock(mutex_);
-    ranges_.fill({});
-    std::copy_n(ranges.begin(), std::min(ranges.size(), ranges_.size()), ranges_.begin());
+    ahead_ = ahead;
     version_.fetch_add(1, std::memory_order_release);
   }
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
-  Ranges ranges() {
+  Ahead get() {
     const std::lock_guard lock(mutex_);
-    return ranges_;
+    return ahead_;
   }
 
  private:
   std::mutex mutex_;
-  Ranges ranges_;
+  Ahead ahead_;
   std::atomic<uint64_t> version_{0};
 };
 
 // One thread's way through it. A parallel_for gives thread i the i-th part of its pieces first:
-// that part of every range is its own.
+// that part of every shared range is its own.
 class Fetcher {
  public:
   Fetcher(Announced& announced, size_t thread, size_t threads)
@@ -164,35 +147,38 @@ class Fetcher {
   void fetch_some() {
     if (announced_.version() != seen_) {
       seen_ = announced_.version();
-      ranges_ = announced_.ranges();
-      begin_range(0);
+      set_ranges(announced_.get());
     }
-    if (at_ == end_) {
-      if (range_ < ranges_.size()) begin_range(range_ + 1);
-      return;
-    }
+    while (next_ < ranges_.size() && ranges_[next_].empty()) ++next_;
+    if (next_ == ranges_.size()) return;
     constexpr size_t kPiece = 2048, kLine = 64;
-    const size_t until = std::min(end_, at_ + kPiece);
-    for (; at_ < until; at_ += kLine) {
+    std::span<const std::byte>& range = ranges_[next_];
+    const size_t size = std::min(range.size(), kPiece);
+    for (size_t at = 0; at < size; at += kLine) {
       // Into the second cache (decision 0048).
-      __builtin_prefetch(ranges_[range_].data() + at_, /*read*/ 0, /*second cache*/ 2);
+      __builtin_prefetch(range.data() + at, /*read*/ 0, /*second cache*/ 2);
     }
-    at_ = until;
+    range = range.subspan(size);
   }
 
  private:
-  void begin_range(size_t range) {
-    range_ = range;
-    const size_t size = range < ranges_.size() ? ranges_[range].size() : 0;
-    at_ = size / threads_ * thread_;
-    end_ = thread_ + 1 == threads_ ? size : size / threads_ * (thread_ + 1);
+  void set_ranges(const Ahead& ahead) {
+    next_ = 0;
+    ranges_.fill({});
+    if (thread_ == 0) std::copy(ahead.own.begin(), ahead.own.end(), ranges_.begin());
+    for (size_t i = 0; i < kMostAhead; ++i) ranges_[kMostAhead + i] = part_of(ahead.shared[i]);
+  }
+
+  std::span<const std::byte> part_of(std::span<const std::byte> range) const {
+    const size_t part = range.size() / threads_, begin = part * thread_;
+    return range.subspan(begin, thread_ + 1 == threads_ ? range.size() - begin : part);
   }
 
   Announced& announced_;
   const size_t thread_, threads_;
   uint64_t seen_ = 0;
-  Announced::Ranges ranges_;
-  size_t range_ = kMostAhead, at_ = 0, end_ = 0;
+  std::array<std::span<const std::byte>, 2 * kMostAhead> ranges_;  // what is left of each
+  size_t next_ = 2 * kMostAhead;
 };
 
 class Pool {
@@ -206,6 +192,8 @@ class Pool {
   void resize(int count) {
     stop();
     threads_ = count;
+    shares_ = std::vector<Share>(static_cast<size_t>(count));
+    callers_.emplace(announced, 0, static_cast<size_t>(count));
     spin_ = count <= available_cores();
     stopping_ = false;
     try {
@@ -215,52 +203,82 @@ class Pool {
     } catch (const std::system_error& e) {
       stop();
       threads_ = 1;
+      shares_ = std::vector<Share>(1);
       throw Error(Fault::device, format("cannot start {} threads: {}", count, e.what()),
                   "a smaller --threads");
     }
   }
 
-  void run(const std::shared_ptr<Job>& job) {
-    {
-      const std::lock_guard lock(mutex_);
-      job_ = job;
-      posted_.fetch_add(1, std::memory_order_release);
-    }
-    wake_.notify_all();
-    job->work(0);
-    job->wait(spin_);
+  void run(int64_t n, int64_t grain, Job::Body body) {
+    Job job(n, grain, body, shares_);
+    job_ = &job;
+    wake_workers();
+    job.work(0);
+    job_ = nullptr;
+    wait_until_left();
+    job.rethrow();
   }
 
  private:
+  // Handing out work takes no lock and wakes nobody while all are awake. Whoever goes to sleep says
+  // so before it looks for the last time, and whoever changes something looks for sleepers after:
+  // in the one order of all these operations one of the two sees the other.
+
+  void wake_workers() {
+    ++posted_;
+    if (asleep_ > 0) wake(work_);
+  }
+
+  void wake(std::condition_variable& sleepers) {
+    { const std::lock_guard lock(mutex_); }  // who was about to sleep does by now
+    sleepers.notify_all();
+  }
+
+  // A worker enters before it looks for the job: either it finds none, or it is waited for.
+  void wait_until_left() {
+    const auto left = [&] { return inside_ == 0; };
+    const auto left_or_fetch = [&] {
+      if (left()) return true;
+      callers_->fetch_some();
+      return false;
+    };
+    if (spin_ && spin_until(left_or_fetch)) return;
+    std::unique_lock lock(mutex_);
+    caller_sleeps_ = true;
+    left_.wait(lock, left);
+    caller_sleeps_ = false;
+  }
+
   void serve(size_t thread) {
     uint64_t seen = 0;
     Fetcher fetcher(announced, thread, static_cast<size_t>(threads_));
     for (;;) {
-      if (spin_) {
-        spin_until([&] {
-          if (posted_.load(std::memory_order_acquire) != seen) return true;
-          fetcher.fetch_some();
-          return false;
-        });
-      }
-      std::shared_ptr<Job> job;
-      {
-        std::unique_lock lock(mutex_);
-        wake_.wait(lock, [&] { return stopping_ || posted_.load() != seen; });
-        if (stopping_) return;
-        seen = posted_.load();
-        job = job_;
-      }
-      job->work(thread);
+      await_work(seen, fetcher);
+      if (stopping_) return;
+      seen = posted_;
+      ++inside_;
+      if (Job* job = job_) job->work(thread);
+      if (--inside_ == 0 && caller_sleeps_) wake(left_);
     }
   }
 
+  void await_work(uint64_t seen, Fetcher& fetcher) {
+    const auto posted = [&] { return posted_ != seen; };
+    const auto posted_or_fetch = [&] {
+      if (posted()) return true;
+      fetcher.fetch_some();
+      return false;
+    };
+    if (spin_ && spin_until(posted_or_fetch)) return;
+    std::unique_lock lock(mutex_);
+    ++asleep_;
+    work_.wait(lock, posted);
+    --asleep_;
+  }
+
   void stop() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
+    stopping_ = true;
+    wake_workers();
     for (std::thread& worker : workers_) worker.join();
     workers_.clear();
   }
@@ -268,11 +286,16 @@ class Pool {
   std::atomic<int> threads_{1};
   bool spin_ = false;  // before sleeping; not when threads must share cores
   std::vector<std::thread> workers_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
+  std::optional<Fetcher> callers_;  // fetches for whoever waits for the workers
+  std::vector<Share> shares_;       // of the job, one for each thread
+  std::atomic<Job*> job_{nullptr};
   std::atomic<uint64_t> posted_{0};
-  std::shared_ptr<Job> job_;
-  bool stopping_ = false;
+  std::atomic<int> inside_{0};  // workers that may be at the job
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;  // of those who sleep
+  std::condition_variable work_, left_;
+  std::atomic<int> asleep_{0};
+  std::atomic<bool> caller_sleeps_{false};
 };
 
 // Callers on different threads take turns: one job owns all workers.
@@ -296,8 +319,13 @@ void set_num_threads(int count) {
   if (pool().threads() != count) pool().resize(count);
 }
 
-void read_ahead(std::span<const std::span<const std::byte>> ranges) {
-  if (!inside_body) pool().announced.set(ranges);
+void read_ahead(std::span<const std::span<const std::byte>> own,
+                std::span<const std::span<const std::byte>> shared) {
+  if (inside_body) return;
+  Ahead ahead;
+  std::copy_n(own.begin(), std::min(own.size(), kMostAhead), ahead.own.begin());
+  std::copy_n(shared.begin(), std::min(shared.size(), kMostAhead), ahead.shared.begin());
+  pool().announced.set(ahead);
 }
 
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
@@ -309,9 +337,7 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> 
     return;
   }
   const std::lock_guard lock(pool_mutex);
-  const auto job = std::make_shared<Job>(n, grain, body, pool().threads());
-  pool().run(job);
-  job->rethrow();
+  pool().run(n, grain, body);
 }
 
 }  // namespace tephra

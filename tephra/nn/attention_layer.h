@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "tephra/base/function_ref.h"
 #include "tephra/core/segments.h"
 #include "tephra/core/weight.h"
 #include "tephra/nn/state.h"
@@ -17,6 +18,8 @@ struct LayerContext {
   LayerState* state = nullptr;
   const Tensor* write_row_N = nullptr;  // where new keys and values go in the state
   const Tensor* kept_rows = nullptr;    // see Decoding
+  // Has idle threads fetch what comes after the layer; called before its last product, if given.
+  const FunctionRef<void()>* announce_next = nullptr;
 };
 
 class AttentionLayer {

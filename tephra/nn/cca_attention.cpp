@@ -123,8 +123,11 @@ Tensor CcaAttention::forward(const Tensor& h_NH, const LayerContext& context) co
   const int64_t Q = config_.query_heads * config_.head_dim;
   const Tensor& real_N = context.segments.real_N;
   const Tensor heard_NH = real_N ? mask_rows(h_NH, real_N) : h_NH;
+  const Tensor before = context.state ? context.state->conv : Tensor();
+  // Not the output's weights: attention has its own memory to read before them.
+  read_ahead(h_NH.rows(), {&conv0_weight_, &conv0_bias_, &before, &conv1_bias_},
+             {only(conv1_weight_)});
   const Tensor qkv = linear(heard_NH, qkv_weights_, qkv_biases_);  // [N, C + V]
-  read_ahead(h_NH.rows(), {only(conv1_weight_), only(out_weight_)});
   const Tensor qk_NC = queries_and_keys(slice_columns(qkv, 0, C), context);
 
   const Tensor q_NQ = slice_columns(qk_NC, 0, Q);
@@ -132,6 +135,7 @@ Tensor CcaAttention::forward(const Tensor& h_NH, const LayerContext& context) co
                                        values(slice_columns(qkv, C, qkv.cols()), context), context);
   const double scale = 1 / std::sqrt(static_cast<double>(config_.head_dim));
   const Tensor o_NQ = attention(q_NQ, k_NV, v_NV, context.ranges, config_.head_dim, scale).o;
+  if (context.announce_next) (*context.announce_next)();
   return linear(o_NQ, out_weight_, out_bias_);
 }
 

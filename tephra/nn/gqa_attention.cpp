@@ -37,6 +37,7 @@ Tensor GqaAttention::forward(const Tensor& h_NH, const LayerContext& context) co
   const double scale = 1 / std::sqrt(static_cast<double>(config_.head_dim));
   const Tensor o_NQ =
       attention(slice_columns(qk, 0, Q), k_NK, v_NK, context.ranges, config_.head_dim, scale).o;
+  if (context.announce_next) (*context.announce_next)();
   return linear(o_NQ, out_weight_, out_bias_);
 }
 

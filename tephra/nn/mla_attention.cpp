@@ -95,6 +95,7 @@ Tensor MlaAttention::forward(const Tensor& h_NH, const LayerContext& context) co
 
   const Tensor o = context.state ? attend_latents(q_NQ, c_NL, r_NR, context)
                                  : attend_expanded(q_NQ, c_NL, r_NR, context);
+  if (context.announce_next) (*context.announce_next)();
   return linear(o, out_weight_, out_bias_);
 }
 

@@ -3,6 +3,7 @@
 // router of the layer before (depth averaging). One class more than there are experts: skip.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <string>
 
@@ -24,8 +25,10 @@ class Router {
   RouterOutput forward(const Tensor& h_NH, const Tensor& states_NR,
                        const std::string& tap_name) const;
 
-  // Has idle threads fetch what forward will read for these rows, then what comes after it.
-  void read_ahead_then(int64_t rows, std::span<const Weight> next) const;
+  // Has idle threads fetch what forward will read for these rows and the weights that come after
+  // it; `own` is what the caller reads before.
+  void read_ahead_then(int64_t rows, std::initializer_list<const Tensor*> own,
+                       std::span<const Weight> next) const;
 
  private:
   double norm_eps_;

@@ -236,7 +236,11 @@ void decode_steps(const Attention& a, std::span<const AttentionTile> steps) {
   visit_float(a.q.dtype(), [&]<class T>() {
     using Acc = acc_t<T>;
     const Tensor parts({first.back(), layout.size()}, dtype_of<Acc>(), kCpu, Purpose::workspace);
-    parallel_for(first.back(), 1, [&](int64_t at, int64_t) {
+    // The last part is short. Where threads cannot have as many each, the caller has one more and
+    // begins first: it takes that one.
+    const int64_t shift = first.back() % num_threads() == 0 ? 0 : first.back() - 1;
+    parallel_for(first.back(), 1, [&](int64_t piece, int64_t) {
+      const int64_t at = (piece + shift) % first.back();
       const auto next = std::upper_bound(first.begin(), first.end(), at);
       const auto i = static_cast<size_t>(next - first.begin() - 1);
       const int64_t key = steps[i].key + (at - first[i]) * kPartKeys;

@@ -10,10 +10,13 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "tephra/base/parallel.h"
 #include "tephra/device/cpu/row_sums.h"
+#include "tephra/device/cpu/scratch.h"
 #include "tephra/device/cpu/simd-inl.h"
 #include "tephra/ops/segment_rows.h"
 #include "tephra/ops/visit_taps.h"
@@ -32,15 +35,39 @@ using Windows = std::vector<const T*>;  // K - 1 + rows pointers; row i reads K 
 
 // [C, 1, K] as stored to [K, C] in the acc dtype, in reverse order for the gradient.
 template <class T>
-std::vector<acc_t<T>> taps_of(const Tensor& weight, bool reverse) {
+std::span<const acc_t<T>> taps_of(const Tensor& weight, bool reverse) {
+  thread_local cpu::Scratch<acc_t<T>> buffer;
   const int64_t width = weight.dim(0), taps = weight.dim(2);
   const T* w = weight.data<T>();
-  std::vector<acc_t<T>> out(static_cast<size_t>(taps * width));
-  for (int64_t k = 0; k < taps; ++k) {
-    acc_t<T>* row = out.data() + (reverse ? taps - 1 - k : k) * width;
-    for (int64_t c = 0; c < width; ++c) row[c] = acc_t<T>(w[c * taps + k]);
+  acc_t<T>* out = buffer.get(taps * width);
+  const auto row = [&](int64_t k) { return out + (reverse ? taps - 1 - k : k) * width; };
+  int64_t c = 0;
+  if constexpr (std::is_same_v<T, float>) {
+    for (; taps == 2 && c + lanes<T>() <= width; c += lanes<T>()) {
+      Vec<T> first, second;
+      hn::LoadInterleaved2(Tag<T>(), w + 2 * c, first, second);
+      store(row(0) + c, first);
+      store(row(1) + c, second);
+    }
   }
-  return out;
+  for (; c < width; ++c) {
+    for (int64_t k = 0; k < taps; ++k) row(k)[c] = acc_t<T>(w[c * taps + k]);
+  }
+  return {out, static_cast<size_t>(taps * width)};
+}
+
+// In the acc dtype: as it lies, where that is its own.
+template <class T>
+std::span<const acc_t<T>> widened(const Tensor& bias) {
+  const auto size = static_cast<size_t>(bias.numel());
+  if constexpr (std::is_same_v<T, acc_t<T>>) {
+    return {bias.data<T>(), size};
+  } else {
+    thread_local cpu::Scratch<acc_t<T>> buffer;
+    acc_t<T>* out = buffer.get(bias.numel());
+    std::copy_n(bias.data<T>(), size, out);
+    return {out, size};
+  }
 }
 
 template <class T>
@@ -121,12 +148,12 @@ void for_each_step(const Segments& segments, int64_t begin, int64_t end, F&& f) 
 // Rows [begin, end) of `out`, whose row at position p is the sum over the window from p + offset.
 template <class T>
 void convolve_tokens(const Segments& segments, const SegmentRows<T>& line, int64_t offset,
-                     const std::vector<acc_t<T>>& start, const std::vector<acc_t<T>>& weight,
+                     std::span<const acc_t<T>> start, std::span<const acc_t<T>> weight,
                      const Tensor& out, bool accumulate, int64_t begin, int64_t end,
                      Windows<T>& window) {
   const int64_t width = out.cols(), taps = static_cast<int64_t>(weight.size()) / width;
   for_each_step(segments, begin, end, [&](int64_t r, int64_t rows, int64_t segment, int64_t p) {
-    window.resize(static_cast<size_t>(taps - 1 + rows));
+    window.assign(static_cast<size_t>(taps - 1 + rows), nullptr);
     point_at(line, segment, p + offset, window);
     visit_taps<T>(taps, [&]<int K>() {
       if (rows == kStep) {
@@ -142,8 +169,8 @@ void convolve_tokens(const Segments& segments, const SegmentRows<T>& line, int64
 
 // All rows of the state-shaped `out`, which lie at the positions before the first token.
 template <class T>
-void convolve_state(const SegmentRows<T>& line, int64_t offset, const std::vector<acc_t<T>>& start,
-                    const std::vector<acc_t<T>>& weight, const Tensor& out, bool accumulate) {
+void convolve_state(const SegmentRows<T>& line, int64_t offset, std::span<const acc_t<T>> start,
+                    std::span<const acc_t<T>> weight, const Tensor& out, bool accumulate) {
   const int64_t width = out.cols(), rows = out.dim(1);
   const int64_t taps = static_cast<int64_t>(weight.size()) / width;
   parallel_for(out.rows(), kRows, [&](int64_t begin, int64_t end) {
@@ -164,8 +191,7 @@ void forward(const DepthwiseConv& k) {
     const int64_t width = k.z.cols(), oldest = 1 - k.weight.dim(2);
     const SegmentRows<T> line(k.segments, k.z, k.left, width);
     const auto weight = taps_of<T>(k.weight, false);
-    const T* b = k.bias.data<T>();
-    const std::vector<acc_t<T>> bias(b, b + width);
+    const auto bias = widened<T>(k.bias);
     parallel_for(k.z.rows(), kRows, [&](int64_t begin, int64_t end) {
       Windows<T> window;
       convolve_tokens(k.segments, line, oldest, bias, weight, k.y, false, begin, end, window);
@@ -233,15 +259,15 @@ void gradient_step(int64_t width, int64_t num_taps, const acc_t<T>* weight, cons
 // Sums over every output position, tokens first, then the lead rows; `dz` is written on the way.
 template <class T, class InputGradient>
 std::vector<acc_t<T>> weight_sums(const DepthwiseConvGrad& k, const SegmentRows<T>& in,
-                                  const SegmentRows<T>& dout, const std::vector<acc_t<T>>& weight,
+                                  const SegmentRows<T>& dout, std::span<const acc_t<T>> weight,
                                   const InputGradient& dz_rows) {
   const int64_t width = k.z.cols(), taps = k.weight.dim(2), tokens = k.z.rows();
   std::vector<acc_t<T>> total(static_cast<size_t>((taps + 1) * width));
   const auto add = [&](int64_t begin, int64_t end, acc_t<T>* sums) {
     Windows<T> dy, window, dz_window;
     const auto add_rows = [&](int64_t rows, int64_t segment, int64_t position) {
-      dy.resize(static_cast<size_t>(rows));
-      window.resize(static_cast<size_t>(taps - 1 + rows));
+      dy.assign(static_cast<size_t>(rows), nullptr);
+      window.assign(static_cast<size_t>(taps - 1 + rows), nullptr);
       point_at(dout, segment, position, dy);
       point_at(in, segment, position + 1 - taps, window);
       visit_taps<T>(taps, [&]<int K>() {
@@ -257,8 +283,8 @@ std::vector<acc_t<T>> weight_sums(const DepthwiseConvGrad& k, const SegmentRows<
         if (k.dz) dz_rows(r, r + rows, dz_window);
         return add_rows(rows, segment, position);
       }
-      dz_window.resize(static_cast<size_t>(taps - 1 + rows));
-      window.resize(static_cast<size_t>(taps - 1 + rows));
+      dz_window.assign(static_cast<size_t>(taps - 1 + rows), nullptr);
+      window.assign(static_cast<size_t>(taps - 1 + rows), nullptr);
       point_at(dout, segment, position, dz_window);
       point_at(in, segment, position + 1 - taps, window);
       visit_taps<T>(taps, [&]<int K>() {

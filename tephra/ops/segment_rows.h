@@ -21,23 +21,40 @@ class SegmentRows {
         state_(state),
         state_rows_(state ? state.dim(1) : 0),
         bounds_(segments.bounds.data<int32_t>()),
-        zeros_(static_cast<size_t>(width)) {}
+        wide_zeros_(width <= kMostZeros ? 0 : static_cast<size_t>(width)) {}
 
   const T* at(int64_t segment, int64_t position) const {
     const int64_t row = bounds_[segment] + position;
     if (position >= 0) {
-      return rows_ && row < bounds_[segment + 1] ? rows_.row<T>(row) : zeros_.data();
+      return rows_ && row < bounds_[segment + 1] ? rows_.at(row) : zeros();
     }
     const int64_t behind = state_rows_ + position;
-    return behind >= 0 ? state_.row<T>(segment * state_rows_ + behind) : zeros_.data();
+    return behind >= 0 ? state_.at(segment * state_rows_ + behind) : zeros();
   }
 
  private:
-  const Tensor rows_;
-  const Tensor state_;
+  // Of a tensor that outlives this; null when it is undefined.
+  struct Rows {
+    const T* first = nullptr;
+    int64_t stride = 0;
+
+    explicit Rows(const Tensor& from) {
+      if (from) first = from.data<T>(), stride = from.row_stride();
+    }
+    explicit operator bool() const { return first != nullptr; }
+    const T* at(int64_t row) const { return first + row * stride; }
+  };
+
+  // For all: to clear a row anew takes longer than what one token does with it.
+  static constexpr int64_t kMostZeros = 4096;
+  inline static const T kZeros[kMostZeros] = {};
+
+  const T* zeros() const { return wide_zeros_.empty() ? kZeros : wide_zeros_.data(); }
+
+  Rows rows_, state_;
   int64_t state_rows_;
   const int32_t* bounds_;
-  std::vector<T> zeros_;
+  std::vector<T> wide_zeros_;
 };
 
 // `own` followed by the tensors of `segments`: the inputs of a record.

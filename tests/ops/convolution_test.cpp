@@ -3,6 +3,7 @@
 // from its state is the same as never having stopped, and wrong use is told.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "tephra/core/rng.h"
@@ -84,6 +85,24 @@ TEST(Convolutions, GiveATokenTheSameBitsWhateverSurroundsIt) {
     EXPECT_TRUE(same_bits(among(0, 0), among(3, 4))) << to_text(dtype);
     EXPECT_TRUE(same_bits(among(11, 0), among(5, 30))) << to_text(dtype);
     EXPECT_TRUE(same_bits(among(11, 0), among(253, 1))) << "across tiles, " << to_text(dtype);
+  }
+}
+
+// Widths with and without whole vectors, and one beyond the zeros that all rows share.
+TEST(Convolutions, BeforeADocumentThereIsNothingHoweverWideItIs) {
+  for (const int64_t width : {3, 37, 5000}) {
+    Tensor z({1, width}, DType::f32), weight({width, 1, 2}, DType::f32), bias({width}, DType::f32);
+    fill_normal(z, {11, 5, 0}, 0, 1);
+    fill_normal(weight, {11, 6, 0}, 0, 1);
+    fill_normal(bias, {11, 7, 0}, 0, 1);
+    const ConvOutput out = depthwise_conv(z, weight, bias, one_segment(1), {}, 1);
+    for (int64_t c = 0; c < width; ++c) {
+      const float b = bias.data<float>()[c];
+      ASSERT_EQ(out.lead.data<float>()[c], b) << width << " " << c;
+      ASSERT_EQ(out.y.data<float>()[c],
+                std::fma(weight.data<float>()[2 * c + 1], z.data<float>()[c], b))
+          << width << " " << c;
+    }
   }
 }
 

@@ -114,9 +114,14 @@ RoutedRows Zaya1::mlp(size_t i, const Tensor& h_NH, Tensor& states_NR) const {
 void Zaya1::announce_after_attention(size_t i, int64_t rows) const {
   const auto* moe = std::get_if<Moe>(&layers_[i].mlp);
   if (moe == nullptr) return;
+  const Layer& layer = layers_[i];
+  const ResidualScale& merge = layer.after_attention;
   const bool last = i + 1 == layers_.size();
   moe->router.read_ahead_then(
-      rows, last ? std::span<const Weight>() : layers_[i + 1].attention->first_weights());
+      rows,
+      {&merge.hidden_scale, &merge.hidden_bias, &merge.residual_scale, &merge.residual_bias,
+       &layer.mlp_norm},
+      last ? std::span<const Weight>() : layers_[i + 1].attention->first_weights());
 }
 
 Tensor Zaya1::forward(const Tensor& ids_N, const Segments& given, Decoding* decoding) const {
@@ -137,15 +142,17 @@ Tensor Zaya1::forward(const Tensor& ids_N, const Segments& given, Decoding* deco
     if (!decoding && new_window) {
       ranges = to_device(causal_ranges(given, window), store_.device());
     }
+    const auto announce = [&] { announce_after_attention(i, ids_N.numel()); };
+    const FunctionRef<void()> announce_next = announce;
     const LayerContext context{
         .segments = segments,
         .ranges = decoding ? decoding->ranges[i] : ranges,
         .state = decoding ? &decoding->layers[i] : nullptr,
         .write_row_N = decoding ? &decoding->write_row_N : nullptr,
-        .kept_rows = decoding && decoding->kept_rows ? &decoding->kept_rows : nullptr};
+        .kept_rows = decoding && decoding->kept_rows ? &decoding->kept_rows : nullptr,
+        .announce_next = &announce_next};
 
     const Tensor a_NH = layer.attention->forward(merged.normed, context);
-    announce_after_attention(i, a_NH.rows());
     merged = merge_norm(a_NH, merged.stream, layer.after_attention, layer.mlp_norm, eps);
     const RoutedRows m_NH = mlp(i, merged.normed, states_NR);
 

@@ -56,8 +56,8 @@ class Zaya1 : public Model {
   // of the layer before, replaced by this one's.
   RoutedRows mlp(size_t i, const Tensor& h_NH, Tensor& states_NR) const;
 
-  // Has idle threads fetch the weights of the router and of the next layer: which experts come
-  // between them, nobody knows yet.
+  // Has idle threads fetch what merges the stream, the weights of the router and those of the next
+  // layer: which experts come between them, nobody knows yet.
   void announce_after_attention(size_t i, int64_t rows) const;
 
   Config config_;
