@@ -98,6 +98,16 @@ bool passes(DecodeStep& step) {
                      [](const gpu::KernelTime& k) { return k.name == "decode_pass"; });
 }
 
+void expect_same_step(StepBatch& alone, StepBatch& company, const std::vector<int32_t>& tokens,
+                      const std::string& what) {
+  const Tensor want = company.by_step(tokens).slice_rows(0, 1);
+  const Tensor got = alone.by_step({tokens[0]});
+  EXPECT_TRUE(same_bits(got, want)) << what << ", apart by " << farthest(got, want);
+  EXPECT_TRUE(same_bits(to_device(clone(alone.step->experts()), kCpu),
+                        to_device(clone(company.step->experts().column_view(0, 1)), kCpu)))
+      << what << ": experts";
+}
+
 // A row alone goes through all layers of the published shape in one kernel, beside another one in a
 // kernel for each phase.
 void expect_alone_as_in_company(Model& model, const std::vector<int64_t>& lengths,
@@ -105,20 +115,14 @@ void expect_alone_as_in_company(Model& model, const std::vector<int64_t>& length
   for (const int64_t length : lengths) {
     StepBatch alone(model, {length}), company(model, {length, 7});
     for (uint32_t i = 0; i < 4; ++i) {
-      const std::vector<int32_t> tokens = step_tokens(2, 60 + i);
       if (i >= 2) {  // told which experts to take; one layer has none
         const Tensor told = full({3, 2}, DType::i32, int64_t(i) % 2);
         told.set(2, 2);
         alone.replay(clone(told.column_view(0, 1)));
         company.replay(told);
       }
-      const Tensor want = company.by_step(tokens).slice_rows(0, 1);
-      const Tensor got = alone.by_step({tokens[0]});
-      EXPECT_TRUE(same_bits(got, want))
-          << what << ": " << length << " keys, step " << i << ", apart by " << farthest(got, want);
-      EXPECT_TRUE(same_bits(to_device(clone(alone.step->experts()), kCpu),
-                            to_device(clone(company.step->experts().column_view(0, 1)), kCpu)))
-          << what << ": experts of step " << i;
+      expect_same_step(alone, company, step_tokens(2, 60 + i),
+                       format("{}: {} keys, step {}", what, length, i));
     }
     const gpu::Info& device = gpu::status().devices[0];  // the kernel has 129 blocks that all run
     EXPECT_EQ(passes(*alone.step), device.architecture == "sm_90" && device.multiprocessors > 128);
@@ -128,6 +132,17 @@ void expect_alone_as_in_company(Model& model, const std::vector<int64_t>& length
 
 TEST_F(DecodeFormsGpu, ARowAloneHasTheBitsOfOneInCompany) {
   expect_alone_as_in_company(*step_model(published_form(), kFirstGpu), {1, 63, 64}, "bf16");
+}
+
+// The kernel guesses an expert before it is told: of these three one is right, one wrong, one none.
+TEST_F(DecodeFormsGpu, ARowAloneHasThemWhateverExpertItIsTold) {
+  const auto model = step_model(one_published_layer(), kFirstGpu);
+  for (const int64_t expert : {0, 1, 2}) {
+    StepBatch alone(*model, {5}), company(*model, {5, 7});
+    alone.replay(full({1, 1}, DType::i32, expert));
+    company.replay(full({1, 2}, DType::i32, expert));
+    expect_same_step(alone, company, step_tokens(2, 60), format("told {}", expert));
+  }
 }
 
 TEST_F(DecodeFormsGpu, ARowAloneHasThemWithManyKeys) {
