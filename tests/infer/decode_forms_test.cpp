@@ -137,7 +137,7 @@ TEST_F(DecodeFormsGpu, ARowAloneHasTheBitsOfOneInCompany) {
 // The kernel guesses an expert before it is told: of these three one is right, one wrong, one none.
 TEST_F(DecodeFormsGpu, ARowAloneHasThemWhateverExpertItIsTold) {
   const auto model = step_model(one_published_layer(), kFirstGpu);
-  for (const int64_t expert : {0, 1, 2}) {
+  for (const int expert : {0, 1, 2}) {
     StepBatch alone(*model, {5}), company(*model, {5, 7});
     alone.replay(full({1, 1}, DType::i32, expert));
     company.replay(full({1, 2}, DType::i32, expert));

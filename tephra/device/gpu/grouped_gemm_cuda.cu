@@ -6,7 +6,7 @@
 // Rows past an expert's end are computed and not stored; in the weight gradient, where they would
 // be summed, they are zeroed in shared memory. Widths need not be whole tiles: past the edges the
 // copy engine reads zeros and writes nothing. Blocks share nothing: as a pair with common loads
-// they gain a hundredth.
+// they gain a hundredth in weight gradients.
 #include <type_traits>
 
 #include "tephra/device/gpu/grouped_gemm.h"

@@ -32,8 +32,8 @@ __global__ void __launch_bounds__(kRouterThreads)
   static_assert(kDecodeRouter == 32 * W, "a wave has a row");
   const gpu::SkinnyLane lane;
   const int first = lane.wave * kRouterRows;
-  router_fetch(l.fc2, kDecodeRouter, shared.second);
-  router_fetch(l.router_out, classes, shared.last);
+  router_fetch<kRouterThreads / 32>(l.fc2, kDecodeRouter, shared.second);
+  router_fetch<kRouterThreads / 32>(l.router_out, classes, shared.last);
   gpu::close_copies();
   gpu::Bits128 matrix[2][kRouterSteps];
 #pragma unroll

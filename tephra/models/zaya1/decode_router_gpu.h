@@ -42,11 +42,12 @@ __device__ void router_multiply(const bf16* x, int count, const Rows& rows, cons
   }
 }
 
-// Rows of a matrix go to shared memory, by kSkinnyThreads: a wave has a row.
-__device__ inline void router_fetch(const bf16* matrix, int rows, bf16* to) {
+// Rows of a matrix go to shared memory, by so many waves: each has a row.
+template <int kWaves>
+__device__ void router_fetch(const bf16* matrix, int rows, bf16* to) {
   const int at = static_cast<int>(threadIdx.x) % 32 * gpu::kWide;
 #pragma unroll 4
-  for (int r = static_cast<int>(threadIdx.x) / 32; r < rows; r += gpu::kSkinnyWaves) {
+  for (int r = static_cast<int>(threadIdx.x) / 32; r < rows; r += kWaves) {
     gpu::copy_to_shared(to + r * kRouterStride + at, matrix + r * kDecodeRouter + at);
   }
 }
