@@ -191,10 +191,7 @@ class Pool {
 
   void resize(int count) {
     stop();
-    threads_ = count;
-    shares_ = std::vector<Share>(static_cast<size_t>(count));
-    callers_.emplace(announced, 0, static_cast<size_t>(count));
-    spin_ = count <= available_cores();
+    prepare(count);
     stopping_ = false;
     try {
       for (int i = 1; i < count; ++i) {
@@ -202,8 +199,7 @@ class Pool {
       }
     } catch (const std::system_error& e) {
       stop();
-      threads_ = 1;
-      shares_ = std::vector<Share>(1);
+      prepare(1);
       throw Error(Fault::device, format("cannot start {} threads: {}", count, e.what()),
                   "a smaller --threads");
     }
@@ -220,6 +216,13 @@ class Pool {
   }
 
  private:
+  void prepare(int count) {
+    threads_ = count;
+    shares_ = std::vector<Share>(static_cast<size_t>(count));
+    callers_.emplace(announced, 0, static_cast<size_t>(count));
+    spin_ = count <= available_cores();
+  }
+
   // Handing out work takes no lock and wakes nobody while all are awake. Whoever goes to sleep says
   // so before it looks for the last time, and whoever changes something looks for sleepers after:
   // in the one order of all these operations one of the two sees the other.
@@ -254,8 +257,8 @@ class Pool {
     Fetcher fetcher(announced, thread, static_cast<size_t>(threads_));
     for (;;) {
       await_work(seen, fetcher);
+      seen = posted_;  // before the flag, which is set before it is posted: no stop is overlooked
       if (stopping_) return;
-      seen = posted_;
       ++inside_;
       if (Job* job = job_) job->work(thread);
       if (--inside_ == 0 && caller_sleeps_) wake(left_);

@@ -72,7 +72,9 @@ void describe_tasks(Flags& flags, Options& o) {
       .range(1, 1e9)
       .of("--aggregate");
   flags.add("--text FILE", o.text, "perplexity and bits per byte of a UTF-8 text. May be repeated");
-  flags.add("--window", o.window, "tokens read together; 0: the model's limit, at most 2048")
+  flags
+      .add("--window", o.window,
+           "tokens read together; 0: the model's limit, at most 2048 (1024 with --against)")
       .range(0, 1e9)
       .of("--text");
   flags.note_given(&o.of_scores);
@@ -186,6 +188,10 @@ Match match_of(const Options& o) { return o.match == "exact" ? Match::exact : Ma
 void check_flags(const Options& o) {
   require(o.environments || !o.text.empty() || !o.questions.empty(),
           "expected --environments, --text or --questions, got none of them");
+  if (o.against) {
+    refuse_given(o.of_answers, "for answers; with --against there are none");
+    refuse_given(o.of_scores, "for perplexity, not for --against");
+  }
   if (!o.environments && o.questions.empty()) {
     refuse_given(o.of_answers, "for answers, of --environments or --questions; --text has none");
   }
@@ -194,8 +200,6 @@ void check_flags(const Options& o) {
   require(o.questions.empty(),
           "--against compares over --text and --environments, not --questions");
   require(o.aggregate == 0, "--aggregate is for accuracy, not for --against");
-  refuse_given(o.of_answers, "for answers; with --against there are none");
-  refuse_given(o.of_scores, "for perplexity, not for --against");
 }
 
 // The template's text brings its own bos. With --template, its text is the message.

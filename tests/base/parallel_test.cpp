@@ -111,6 +111,17 @@ TEST_F(ParallelFor, TakesCallersFromSeveralThreads) {
   EXPECT_EQ(total, 4 * 100 * 45);
 }
 
+// A worker that has just woken may meet its pool's end.
+TEST_F(ParallelFor, ThePoolCanChangeAtAnyTime) {
+  std::atomic<int64_t> total = 0;
+  constexpr int kRounds = 500;
+  for (int round = 0; round < kRounds; ++round) {
+    set_num_threads(2 + round % 3);
+    parallel_for(10, 1, [&](int64_t i, int64_t) { total += i; });
+  }
+  EXPECT_EQ(total, kRounds * 45);
+}
+
 // Idle workers ask for what was announced, but never read it.
 TEST_F(ParallelFor, AnnouncedMemoryMayBeGoneOrTooMuch) {
   constexpr size_t kBytes = 1 << 20;
