@@ -31,9 +31,9 @@ __global__ void __launch_bounds__(kRouterThreads)
   constexpr int W = gpu::kWide;
   static_assert(kDecodeRouter == 32 * W, "a wave has a row");
   const gpu::SkinnyLane lane;
-  const int first = lane.wave * kRouterRows;
-  router_fetch<kRouterThreads / 32>(l.fc2, kDecodeRouter, shared.second);
-  router_fetch<kRouterThreads / 32>(l.router_out, classes, shared.last);
+  const int first = lane.wave * kRouterRows, waves = static_cast<int>(blockDim.x) / 32;
+  router_fetch(l.fc2, kDecodeRouter, shared.second, waves);
+  router_fetch(l.router_out, classes, shared.last, waves);
   gpu::close_copies();
   gpu::Bits128 matrix[2][kRouterSteps];
 #pragma unroll

@@ -30,8 +30,8 @@ __device__ inline void run_router(const PassPlan& p, PassRouterShared& shared) {
   for (int i = 0; i < p.count; ++i) {
     const DecodeLayer& l = p.layers[i];
     ++time;
-    router_fetch<gpu::kSkinnyWaves>(l.fc2, kDecodeRouter, shared.second);
-    router_fetch<gpu::kSkinnyWaves>(l.router_out, classes, shared.last);
+    router_fetch(l.fc2, kDecodeRouter, shared.second, gpu::kSkinnyWaves);
+    router_fetch(l.router_out, classes, shared.last, gpu::kSkinnyWaves);
     gpu::close_copies();
     gpu::Bits128 matrix[kEach][2][kRouterSteps];
 #pragma unroll

@@ -43,11 +43,10 @@ __device__ void router_multiply(const bf16* x, int count, const Rows& rows, cons
 }
 
 // Rows of a matrix go to shared memory, by so many waves: each has a row.
-template <int kWaves>
-__device__ void router_fetch(const bf16* matrix, int rows, bf16* to) {
+__device__ inline void router_fetch(const bf16* matrix, int rows, bf16* to, int waves) {
   const int at = static_cast<int>(threadIdx.x) % 32 * gpu::kWide;
 #pragma unroll 4
-  for (int r = static_cast<int>(threadIdx.x) / 32; r < rows; r += kWaves) {
+  for (int r = static_cast<int>(threadIdx.x) / 32; r < rows; r += waves) {
     gpu::copy_to_shared(to + r * kRouterStride + at, matrix + r * kDecodeRouter + at);
   }
 }
