@@ -74,8 +74,8 @@ class PassCopies {
 
  private:
   // Pieces on their way while letters are, too: more bytes slow these down, fewer the pieces
-  // (docs/decisions/0112). Counted by the pieces of a wide matrix; those of the way back are half as
-  // large, the router's are bf16 in every format. What replaces a wrong guess waits for nobody.
+  // (docs/decisions/0112). Counted by the pieces of a wide matrix; those of the way back are half
+  // as large, the router's are bf16 in every format. What replaces a wrong guess waits for nobody.
   static constexpr int pieces_of(int bytes) {
     const int pieces = bytes * kPassPieces / Shared::Wide::kBytes;
     return pieces < kPassPieces ? pieces : kPassPieces;
