@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
+
+#include "tephra/base/signals.h"
 #include "tests/autograd/toy_ops.h"
+#include "tests/support/error_of.h"
 
 namespace tephra {
 namespace {
@@ -38,6 +42,17 @@ TEST(ParameterStore, LaysParametersOutInOneAlignedBuffer) {
     EXPECT_EQ(gradient(p.at(i)).raw(),
               static_cast<char*>(p.flat_gradients().raw()) + p.offset(i) * 4);
   }
+}
+
+// Of a large model both take minutes.
+TEST(ParameterStore, StopsWhileItIsMadeAndWhileItIsDrawn) {
+  install_signal_handlers();
+  ParameterStore made = store();
+  std::raise(SIGINT);
+  EXPECT_EQ(error_of([] { store(); }).fault(), Fault::interrupted);
+  EXPECT_EQ(error_of([&] { made.initialise(1); }).fault(), Fault::interrupted);
+  EXPECT_TRUE(take_interrupt());
+  made.initialise(1);
 }
 
 TEST(ParameterStore, IsAlignedInBf16AndSumsGradientsInF32) {

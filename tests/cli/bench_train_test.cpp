@@ -6,7 +6,6 @@
 
 #include <cmath>
 
-#include "tephra/base/clock.h"
 #include "tests/support/program.h"
 
 namespace tephra {
@@ -110,16 +109,6 @@ TEST(TrainBench, StopsWhenItIsAsked) {
     EXPECT_EQ(ran.code, 130) << ran.err;
     EXPECT_EQ(ran.out, "");
   }
-}
-
-// Its memory and weights take tens of seconds.
-TEST(TrainBench, StopsWhileTheModelIsMade) {
-  const double begin = steady_seconds();
-  const Ran ran = Program{.path = "/usr/bin/timeout"}(
-      {"--preserve-status", "-s", "INT", "0.5", TEPHRA_BINARY, "bench", "train", "--model",
-       "zaya1-8b", "--layers", "8", "--vocabulary", "8192", "--device", "cpu", "--quiet"});
-  EXPECT_EQ(ran.code, 130) << ran.err;
-  EXPECT_LT(steady_seconds() - begin, 6);
 }
 
 TEST(AttentionBench, ComparesItsFormsWithMultiHeadAttention) {
