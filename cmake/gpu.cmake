@@ -27,6 +27,9 @@ if(TEPHRA_GPU_BACKEND STREQUAL cuda)
   endif()
   set(CMAKE_CUDA_ARCHITECTURES ${TEPHRA_CUDA_ARCHITECTURES})
   enable_language(CUDA)
+  if("${TEPHRA_CUDA_ARCHITECTURES}" MATCHES "90a")
+    string(APPEND CMAKE_CUDA_FLAGS " -DTEPHRA_HOPPER_CODE")
+  endif()
   # This CMake knows no C++20 for nvcc, and drops CUDA_STANDARD 20 without a word.
   string(APPEND CMAKE_CUDA_FLAGS " -std=c++20 --expt-relaxed-constexpr -Xcompiler=-Wall -diag-suppress=445")
   # Its front end cannot evaluate the checks of format strings that the C++ compiler makes, and fmt

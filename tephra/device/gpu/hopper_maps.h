@@ -61,8 +61,13 @@ struct Matrices {
   }
 };
 
-// Multiprocessors of a Hopper device whose driver knows the copy engine, else 0.
+// Multiprocessors of a Hopper device whose driver knows the copy engine, else 0; 0 as well in a
+// build without Hopper's own code, whose fast kernels are empty.
 inline int hopper_processors(const Stream& stream) {
+#ifndef TEPHRA_HOPPER_CODE
+  (void)stream;
+  return 0;
+#else
   stream.enter();
   int device = 0, major = 0, minor = 0, processors = 0;
   check(cudaGetDevice(&device), "asking for the device");
@@ -73,6 +78,7 @@ inline int hopper_processors(const Stream& stream) {
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
         "asking a device");
   return major == 9 && minor == 0 && find_encode() != nullptr ? processors : 0;
+#endif
 }
 
 // The same, asked once: of the first device, since they are alike.

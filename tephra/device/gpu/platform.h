@@ -93,14 +93,15 @@ inline constexpr const char* kBackend = "CUDA";
 inline constexpr bool kHasCudaLibraries = true;
 inline constexpr Result kNotCompiledForDevice = cudaErrorNoKernelImageForDevice;
 inline constexpr auto kMostShared = cudaDevAttrMaxSharedMemoryPerBlockOptin;
-inline bool can_start_early(int device) {
-  int major = 0;
-  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         major >= 9;
-}
+// The architecture that the code which a device runs was written for, 90 for sm_90. Where the build
+// has none for the device itself, the driver makes it from that of an older one, which does not
+// know what came after it.
+int code_version(int device);
+inline bool can_start_early(int device) { return code_version(device) >= 90; }
 inline bool can_form_clusters(Device device) {
   int can = 0;
-  return cudaDeviceGetAttribute(&can, cudaDevAttrClusterLaunch, device.index) == cudaSuccess &&
+  return code_version(device.index) >= 90 &&
+         cudaDeviceGetAttribute(&can, cudaDevAttrClusterLaunch, device.index) == cudaSuccess &&
          can != 0;
 }
 

@@ -174,6 +174,18 @@ void fail_when_asked(Stream& stream) {
 
 }  // namespace
 
+#if !defined(__HIP__)
+int code_version(int device) {
+  static const int version = [device] {  // asked once: of the first device, since they are alike
+    cudaFuncAttributes attributes;
+    check(cudaSetDevice(device), "choosing a device");
+    check(cudaFuncGetAttributes(&attributes, fail_here), "asking which code a device runs");
+    return attributes.ptxVersion;
+  }();
+  return version;
+}
+#endif
+
 void fail(Result result, const char* what) {
   const char* reason = TEPHRA_GPU_API(GetErrorString)(result);
   std::string where = what;
