@@ -9,6 +9,7 @@
 #include "tephra/base/files.h"
 #include "tephra/base/hash.h"
 #include "tephra/base/log.h"
+#include "tephra/base/new_folder.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
@@ -450,13 +451,13 @@ void check_results(const Options& o) {
 }
 
 // Hours of work must not end at a folder that cannot be written, nor replace that of others.
-void check_output(const Options& o) {
+void check_output(const Options& o, std::optional<NewFolder>& folder) {
   if (!o.out) return;
   // A tree beside the weights would be taken for a part of another model.
   std::error_code missing;
   require(!std::filesystem::equivalent(*o.out, o.model, missing),
           "--out: {} is the model's folder; give another", *o.out);
-  make_writable_folder(*o.out);
+  folder.emplace(*o.out);
   if (!o.overwrite && !std::filesystem::exists(Path(*o.out) / kUnfinishedFile)) check_results(o);
 }
 
@@ -466,7 +467,8 @@ int run(const Options& o) {
   const auto kv_memory = parse_bytes(o.kv_memory);
   require(kv_memory && *kv_memory > 0, "--kv-memory: expected a size such as 4GiB, got '{}'",
           o.kv_memory);
-  check_output(o);
+  std::optional<NewFolder> folder;  // goes again if the work does not begin
+  check_output(o, folder);
   const Tokenizer tokenizer = Tokenizer::load(o.model);
   const std::vector<RsaQuestion> questions = read_problems(o, make_form(o, tokenizer));
   RsaOptions options = rsa_options(o, tokenizer);
@@ -482,6 +484,7 @@ int run(const Options& o) {
            to_text(options));
   std::optional<AnswerJournal> journal;
   if (o.out) {
+    folder->keep();
     journal.emplace(Path(*o.out) / kUnfinishedFile, settings_of(o, options, questions, device),
                     o.overwrite, [&] { check_results(o); });
     for (const char* name : {kTreeFile, kPageFile}) remove_unnamed(Path(*o.out) / name);

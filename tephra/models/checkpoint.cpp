@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tephra/base/new_folder.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 
@@ -28,9 +29,8 @@ constexpr const char* kSideFiles[] = {
     "LICENSE",
 };
 
-void prepare_output(const Path& to, bool force) {
-  make_writable_folder(to);
-  if (!fs::is_empty(to) && !force) {
+void prepare_output(const Path& to, const NewFolder& folder, bool force) {
+  if (!folder.was_empty() && !force) {
     throw Error(Fault::usage, format("{}: is not empty; nothing was written", to.string()),
                 "give another folder, or --force to replace the model in it");
   }
@@ -57,7 +57,7 @@ void write_tensors(const Path& to, const std::vector<TensorEntry>& entries, int6
   Progress progress("writing " + to.string(), total_bytes(entries), "B");
   size_t next = 0;
   write_tensor_folder(to, entries, max_shard_bytes, [&](const TensorEntry& entry) {
-    stop_if_interrupted();  // what was written so far is removed
+    stop_if_interrupted();
     TEPHRA_ASSERT(entry.name == entries[next].name, "tensors are asked for in order");
     Tensor value = make(next++);
     progress.add(value.bytes());
@@ -149,7 +149,8 @@ ModelFolder open_model_folder(const Path& path) {
 
 void write_model_folder(const ModelSource& source, const Path& to, const WriteOptions& options,
                         FunctionRef<Tensor(size_t i)> make) {
-  prepare_output(to, options.force);
+  NewFolder folder(to);
+  prepare_output(to, folder, options.force);
   write_tensors(to, source.entries, options.max_shard_bytes, make);
   for (const char* name : kSideFiles) {
     const Path from = source.side_files / name;
@@ -157,6 +158,7 @@ void write_model_folder(const ModelSource& source, const Path& to, const WriteOp
   }
   // Of what is not quantised, which comes last.
   write_config(to, source.config, source.entries.back().dtype);
+  folder.keep();
 }
 
 void convert_checkpoint(const Path& from, const Path& to, const WriteOptions& options) {
@@ -197,7 +199,8 @@ void write_random_checkpoint(const Json& config, const std::string& where, const
     if (init == RandomInit::lively) make_lively(spec);
     entries.push_back(entry_of(spec, dtype, options));
   }
-  prepare_output(to, options.force);
+  NewFolder folder(to);
+  prepare_output(to, folder, options.force);
   write_tensors(to, entries, options.max_shard_bytes, [&](size_t i) {
     Tensor value(specs[i].shape, dtype, kCpu, Purpose::workspace);
     initialise(specs[i], seed, value);
@@ -205,6 +208,7 @@ void write_random_checkpoint(const Json& config, const std::string& where, const
   });
   write_generation_config(to, native);
   write_config(to, native, dtype);
+  folder.keep();
 }
 
 }  // namespace tephra

@@ -457,6 +457,8 @@ TEST_F(RsaCommand, SaysWhatIsWrongBeforeAnyWork) {
   expect_refused({"--prompt", "x", "--no-think"}, 2, "--no-think is for --chat");
   expect_refused({"--prompt", "x", "--overwrite"}, 2, "--overwrite is for --out");
   expect_refused({"--prompt", "x", "--out", at("model/.")}, 2, "is the model's folder");
+  expect_refused({"--prompt", "x", "--n", "2", "--c", "4", "--out", at("new")}, 2, "candidates");
+  EXPECT_FALSE(std::filesystem::exists(at("new")));
   expect_refused({"--prompt", "x", "--samples", "3"}, 2, "--samples is for --environments");
   expect_refused({"--questions", "q", "--split", "train"}, 2, "--split is for --environments");
   expect_refused({"--prompt", "x", "--n", "1", "--temperature", "0", "--top-p", "0.9"}, 2,
