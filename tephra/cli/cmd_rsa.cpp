@@ -44,6 +44,9 @@ struct Options {
   std::string kv_memory = "4GiB";
   std::string dtype = "auto", device = "auto", weights = "auto";
   bool overwrite = false, json = false;
+
+  // What was given of the flags that change nothing for some problems, matches or rounds.
+  std::vector<std::string> of_match, of_numbers, of_prompts, of_tails;
 };
 
 constexpr const char *kTreeFile = "tree.json", *kPageFile = "tree.html",
@@ -53,7 +56,8 @@ void describe_inputs(Flags& flags, Options& o) {
   flags.add("--model DIR", o.model, "model folder with a tokenizer.json").required();
   flags.add("--prompt TEXT", o.prompt, "the problem");
   flags.add("--prompt-file FILE", o.prompt_file, "the problem, from a file");
-  flags.add("--answer TEXT", o.answer, "of --prompt: the right answer, to be compared with");
+  flags.add("--answer TEXT", o.answer, "of --prompt: the right answer, to be compared with")
+      .of("--prompt", "--prompt-file");
   flags.add("--questions FILE", o.questions,
             "many problems: JSONL, a line each: {\"question\" or \"prompt\", \"answer\"}");
   flags.add("--environments LIST", o.environments,
@@ -64,11 +68,16 @@ void describe_inputs(Flags& flags, Options& o) {
   flags.add("--split", o.split, "of --environments: held_out tasks are in no training data")
       .choices({"held_out", "train"})
       .of("--environments");
+  flags.note_given(&o.of_match);
   flags
       .add("--match", o.match,
            "how answers are found and compared: numeric or exact, as `tephra eval` does")
       .choices({"numeric", "exact"});
-  flags.add("--tolerance", o.tolerance, "relative, of numbers that are not integers").range(0, 1e9);
+  flags.note_given(&o.of_numbers);
+  flags.add("--tolerance", o.tolerance, "relative, of numbers that are not integers")
+      .range(0, 1e9)
+      .of("--answer", "--questions");
+  flags.note_given(nullptr);
   flags.add("--template TEXT", o.prompt_template,
             "how a problem becomes a prompt: a text with {question} in it; without it a newline "
             "follows the problem");
@@ -82,17 +91,21 @@ void describe_inputs(Flags& flags, Options& o) {
 void describe(Flags& flags, Options& o) {
   describe_inputs(flags, o);
   flags.add("--n", o.n, "N: traces of each round").range(1, 4096);
+  flags.note_given(&o.of_prompts);
   flags
       .add("--c", o.c,
            "C: tails in a prompt of the later rounds; 1 goes on after its own tail; 0: 4, or N "
            "where that is less")
       .range(0, 64);
+  flags.note_given(nullptr);
   flags.add("--rounds", o.rounds, "T: rounds after the first; 0 is parallel sampling")
       .range(0, 1000);
   flags.add("--beta", o.beta, "tokens of a trace, at most; 0: 16384, or what the context allows")
       .range(0, 1e9);
+  flags.note_given(&o.of_tails);
   flags.add("--tau", o.tau, "tokens of a tail; 0: 4096, or half of beta where that is less")
       .range(0, 1e9);
+  flags.note_given(nullptr);
   describe_sampling(flags, o.sampling, "of the draws of tokens, above 0");
   flags.add("--seed", o.seed, "the same seed gives the same tree").range(0, 9e18);
   flags.add("--stop STR", o.stop, "end a trace before this text. May be repeated");
@@ -122,10 +135,15 @@ void check_options(const Options& o) {
   const int inputs = int(o.prompt.has_value()) + int(o.prompt_file.has_value()) +
                      int(o.questions.has_value()) + int(o.environments.has_value());
   require(inputs == 1,
-          "expected one of --prompt, --prompt-file, --questions and --environments, got {}",
+          "--prompt, --prompt-file, --questions, --environments: expected one of them, got {}",
           inputs == 0 ? "none" : "several");
-  require(o.answer.empty() || o.prompt || o.prompt_file,
-          "--answer is for --prompt and --prompt-file; question files have their own");
+  if (o.environments) refuse_given(o.of_match, "for other problems; tasks have their own checkers");
+  if (o.match != "numeric") refuse_given(o.of_numbers, "for --match numeric");
+  if (o.rounds == 0) refuse_given(o.of_prompts, "for later rounds; it needs --rounds above 0");
+  if (o.rounds == 0 && !o.out) {
+    refuse_given(o.of_tails,
+                 "for later rounds and for the tree; it needs --rounds above 0 or --out");
+  }
   check_sampling_flags(o.sampling);
 }
 
