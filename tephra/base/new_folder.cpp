@@ -33,8 +33,13 @@ NewFolder::NewFolder(const Path& path) : path_(path), made_(missing_folders(path
 NewFolder::~NewFolder() {
   if (kept_ || !was_empty_) return;
   std::error_code ignored;
-  for (const auto& item : fs::directory_iterator(path_, ignored)) fs::remove_all(item, ignored);
+  for (const std::string& name : files_) fs::remove(path_ / name, ignored);
   remove_made();
+}
+
+void NewFolder::write(const std::string& name, std::string_view text) {
+  write_file(path_ / name, text);
+  wrote(name);
 }
 
 void NewFolder::remove_made() const {

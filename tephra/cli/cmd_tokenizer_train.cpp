@@ -105,8 +105,8 @@ int run(const Options& o) {
   }
   const std::string file = tokenizer_json(trained, train, o.file).dump(2) + "\n";
   Tokenizer::parse(file, "the trained tokenizer");  // what was written can be read
-  write_file(Path(o.out) / "tokenizer_config.json", tokenizer_config_json(train).dump(2) + "\n");
-  write_file(Path(o.out) / "tokenizer.json", file);
+  folder.write("tokenizer_config.json", tokenizer_config_json(train).dump(2) + "\n");
+  folder.write("tokenizer.json", file);
   folder.keep();
   const double seconds = steady_seconds() - start;
   if (o.json) {

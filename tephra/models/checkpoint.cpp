@@ -38,11 +38,11 @@ void prepare_output(const Path& to, const NewFolder& folder, bool force) {
   fs::remove(to / "config.json");
 }
 
-void write_config(const Path& to, Json config, DType dtype) {
+void write_config(NewFolder& folder, Json config, DType dtype) {
   config["dtype"] = dtype == DType::bf16 ? "bfloat16" : dtype == DType::f16 ? "float16" : "float32";
   std::sort(config.object().begin(), config.object().end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
-  write_file(to / "config.json", config.dump(2) + "\n");
+  folder.write("config.json", config.dump(2) + "\n");
 }
 
 int64_t total_bytes(const std::vector<TensorEntry>& entries) {
@@ -52,17 +52,20 @@ int64_t total_bytes(const std::vector<TensorEntry>& entries) {
 }
 
 // Writes each of `entries` as `make` gives it.
-void write_tensors(const Path& to, const std::vector<TensorEntry>& entries, int64_t max_shard_bytes,
-                   FunctionRef<Tensor(size_t i)> make) {
+void write_tensors(const Path& to, NewFolder& folder, const std::vector<TensorEntry>& entries,
+                   int64_t max_shard_bytes, FunctionRef<Tensor(size_t i)> make) {
   Progress progress("writing " + to.string(), total_bytes(entries), "B");
   size_t next = 0;
-  write_tensor_folder(to, entries, max_shard_bytes, [&](const TensorEntry& entry) {
+  const auto produce = [&](const TensorEntry& entry) {
     stop_if_interrupted();
     TEPHRA_ASSERT(entry.name == entries[next].name, "tensors are asked for in order");
     Tensor value = make(next++);
     progress.add(value.bytes());
     return value;
-  });
+  };
+  for (const std::string& file : write_tensor_folder(to, entries, max_shard_bytes, produce)) {
+    folder.wrote(file);
+  }
 }
 
 void make_lively(ParameterSpec& spec) {
@@ -88,14 +91,14 @@ void make_lively(ParameterSpec& spec) {
   }
 }
 
-void write_generation_config(const Path& to, const Json& config) {
+void write_generation_config(NewFolder& folder, const Json& config) {
   Json json;
   json["_from_model_config"] = true;
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
     if (const Json* id = config.find(key)) json[key] = *id;
   }
   json["use_cache"] = true;
-  write_file(to / "generation_config.json", json.dump(2) + "\n");
+  folder.write("generation_config.json", json.dump(2) + "\n");
 }
 
 // What a config asks its weights to be stored as.
@@ -151,13 +154,13 @@ void write_model_folder(const ModelSource& source, const Path& to, const WriteOp
                         FunctionRef<Tensor(size_t i)> make) {
   NewFolder folder(to);
   prepare_output(to, folder, options.force);
-  write_tensors(to, source.entries, options.max_shard_bytes, make);
+  write_tensors(to, folder, source.entries, options.max_shard_bytes, make);
   for (const char* name : kSideFiles) {
     const Path from = source.side_files / name;
-    if (!source.side_files.empty() && fs::exists(from)) write_file(to / name, read_file(from));
+    if (!source.side_files.empty() && fs::exists(from)) folder.write(name, read_file(from));
   }
   // Of what is not quantised, which comes last.
-  write_config(to, source.config, source.entries.back().dtype);
+  write_config(folder, source.config, source.entries.back().dtype);
   folder.keep();
 }
 
@@ -201,13 +204,13 @@ void write_random_checkpoint(const Json& config, const std::string& where, const
   }
   NewFolder folder(to);
   prepare_output(to, folder, options.force);
-  write_tensors(to, entries, options.max_shard_bytes, [&](size_t i) {
+  write_tensors(to, folder, entries, options.max_shard_bytes, [&](size_t i) {
     Tensor value(specs[i].shape, dtype, kCpu, Purpose::workspace);
     initialise(specs[i], seed, value);
     return packed_if_wanted(specs[i], value, options);
   });
-  write_generation_config(to, native);
-  write_config(to, native, dtype);
+  write_generation_config(folder, native);
+  write_config(folder, native, dtype);
   folder.keep();
 }
 

@@ -86,8 +86,7 @@ TEST(NewFolder, IsAsBeforeUnlessItIsKept) {
   const Scratch scratch;
   const auto fill = [&](const Path& path, bool keep) {
     NewFolder folder(path);
-    write_file(path / "a", "1");
-    make_writable_folder(path / "b" / "c");
+    folder.write("a", "1");
     if (keep) folder.keep();
     return folder.was_empty();
   };
@@ -99,6 +98,13 @@ TEST(NewFolder, IsAsBeforeUnlessItIsKept) {
   EXPECT_TRUE(fill(scratch / "x/y/", true));
   EXPECT_FALSE(fill(scratch / "x/y", false));
   EXPECT_EQ(read_file(scratch / "x/y/a"), "1");  // what was there before stays
+  {
+    NewFolder folder(scratch / "z");
+    folder.write("a", "1");
+    write_file(scratch / "z/b", "2");  // by somebody else
+  }
+  EXPECT_EQ(read_file(scratch / "z/b"), "2");
+  EXPECT_FALSE(std::filesystem::exists(scratch / "z/a"));
 }
 
 TEST(NewFolder, ThatCannotBeMadeLeavesNoParents) {
