@@ -42,7 +42,7 @@ struct Options {
   std::string split = "held_out";
   int64_t sequences = 64;
   std::string kv_memory = "4GiB";
-  std::string dtype = "auto", device = "auto", weights = "auto";
+  ModelFlags runs;
   bool overwrite = false, json = false;
 
   // What was given of the flags that change nothing for some problems, matches or rounds.
@@ -119,10 +119,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--sequences", o.sequences, "traces side by side; changes the speed, never a result")
       .range(1, 4096);
   flags.add("--kv-memory SIZE", o.kv_memory, "memory for keys and values of all traces");
-  flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
-      .choices({"auto", "f32", "bf16"});
-  describe_device(flags, o.device);
-  describe_weights(flags, o.weights);
+  o.runs.describe(flags);
   flags.add("--json", o.json, "one JSON document on stdout");
   flags.example("tephra rsa --model DIR --chat --prompt 'How many primes are below 1000?'");
   flags.example("tephra rsa --model DIR --chat --prompt-file problem.txt --beta 16384 --out tree");
@@ -241,7 +238,7 @@ Json settings_of(const Options& o, const RsaOptions& options,
   json["line"] = "round";  // what the journal has of a problem; once it was all of it
   json["model"] = mark_of_model(o.model);
   json["questions"] = format("{} with hash {}", questions.size(), hash_text(xxh3(all)));
-  json["dtype"] = to_text(dtype_for(o.dtype, device));
+  json["dtype"] = to_text(dtype_for(o.runs.dtype, device));
   const bool gpu = device.kind == Device::Kind::gpu;
   json["device"] = gpu ? "gpu" : "cpu";
   json["instructions"] = gpu ? "" : simd_target();
@@ -490,12 +487,8 @@ int run(const Options& o) {
   const Tokenizer tokenizer = Tokenizer::load(o.model);
   const std::vector<RsaQuestion> questions = read_problems(o, make_form(o, tokenizer));
   RsaOptions options = rsa_options(o, tokenizer);
-  const Device device = parse_device(o.device);
-  const auto model = load_model(o.model, {.dtype = dtype_for(o.dtype, device),
-                                          .device = device,
-                                          .mapped = true,
-                                          .place = place_for(o.weights)});
-  log_weights(device);
+  const Device device = parse_device(o.runs.device);
+  const auto model = o.runs.load(o.model, device);
   Engine engine(*model, {.kv_memory = *kv_memory, .sequences = o.sequences, .throughput = true});
   options = fitted_to(options, questions, engine);
   log_info("{} {}: {}", questions.size(), questions.size() == 1 ? "problem" : "problems",
