@@ -124,7 +124,7 @@ void print_speed(const MemorySpeed& speed) {
 }
 
 int run(const Options& o) {
-  require(o.data || o.turns > 0, "bench memory: expected --data DIR, --turns N or both");
+  require(o.data || o.turns > 0, "--data DIR, --turns N: expected one of them or both, got none");
   Json out;
   out["cpu"] = this_machine().cpu;
   if (o.data) {

@@ -19,9 +19,7 @@ struct Options {
   bool no_think = false, hide_thoughts = false;
   std::string kv_memory = "4GiB";
   int64_t context = 0;
-  std::string dtype = "auto";
-  std::string device = "auto";
-  std::string weights = "auto";
+  ModelFlags runs;
 };
 
 void describe(Flags& flags, Options& o) {
@@ -44,10 +42,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--kv-memory SIZE", o.kv_memory, "memory for keys and values, at most");
   flags.add("--context", o.context, "tokens of the conversation, at most; 0: what the model can")
       .range(0, 1e9);
-  flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
-      .choices({"auto", "f32", "bf16"});
-  describe_device(flags, o.device);
-  describe_weights(flags, o.weights);
+  o.runs.describe(flags);
   flags.example("tephra chat --model ZAYA1-8B");
   flags.example("tephra chat --model DIR --system 'You are brief.' --temperature 0.6 --seed 1");
   flags.example("tephra chat --model DIR --load talk.jsonl");
@@ -78,12 +73,8 @@ int run(const Options& o) {
           "none; tephra generate continues plain text",
           o.model);
   const EngineOptions engine = engine_options(o);
-  const Device device = parse_device(o.device);
-  const auto model = load_model(o.model, {.dtype = dtype_for(o.dtype, device),
-                                          .device = device,
-                                          .mapped = true,
-                                          .place = place_for(o.weights)});
-  log_weights(device);
+  const Device device = parse_device(o.runs.device);
+  const auto model = o.runs.load(o.model, device);
   ChatTalk talk(*model, o.model, engine);
   apply(o, talk.settings);
   if (!o.load.empty()) talk.load(o.load);

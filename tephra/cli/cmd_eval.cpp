@@ -187,7 +187,7 @@ Match match_of(const Options& o) { return o.match == "exact" ? Match::exact : Ma
 // A flag that would change nothing is refused.
 void check_flags(const Options& o) {
   require(o.environments || !o.text.empty() || !o.questions.empty(),
-          "expected --environments, --text or --questions, got none of them");
+          "--environments, --text, --questions: expected one of them, got none");
   if (o.against) {
     refuse_given(o.of_answers, "for answers; with --against there are none");
     refuse_given(o.of_scores, "for perplexity, not for --against");

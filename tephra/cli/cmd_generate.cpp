@@ -28,9 +28,7 @@ struct Options {
   Sampling sampling;
   int64_t seed = 0;
   bool ignore_eos = false;
-  std::string dtype = "auto";
-  std::string device = "auto";
-  std::string weights = "mapped";
+  ModelFlags runs{.weights = "mapped"};
   bool json = false;
 };
 
@@ -55,10 +53,7 @@ void describe(Flags& flags, Options& o) {
   describe_sampling(flags, o.sampling);
   flags.add("--seed", o.seed, "the same seed gives the same tokens").range(0, 9e18);
   flags.add("--ignore-eos", o.ignore_eos, "go on past the end-of-text token");
-  flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
-      .choices({"auto", "f32", "bf16"});
-  describe_device(flags, o.device);
-  describe_weights(flags, o.weights);
+  o.runs.describe(flags);
   flags.add("--json", o.json, "one JSON document instead of a stream");
   flags.example("tephra generate --model DIR --prompt 'Once upon a time' --stop 'The end'");
   flags.example("tephra generate --model DIR --chat --system 'Be brief.' --prompt 'Who are you?'");
@@ -222,12 +217,8 @@ int run(const Options& o) {
   const std::optional<Tokenizer> tokenizer = load_tokenizer(o);
   const std::string text = prompt_text(o);
   Output output(o, text, tokenizer);
-  const Device device = parse_device(o.device);
-  const auto model = load_model(o.model, {.dtype = dtype_for(o.dtype, device),
-                                          .device = device,
-                                          .mapped = true,
-                                          .place = place_for(o.weights)});
-  log_weights(device);
+  const Device device = parse_device(o.runs.device);
+  const auto model = o.runs.load(o.model, device);
   const std::vector<int32_t> prompt = prompt_tokens(o, text, tokenizer, model->tokens().vocab_size);
 
   GenerateOptions options;

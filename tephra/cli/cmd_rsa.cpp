@@ -9,6 +9,7 @@
 #include "tephra/base/files.h"
 #include "tephra/base/hash.h"
 #include "tephra/base/log.h"
+#include "tephra/base/new_folder.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
@@ -41,8 +42,11 @@ struct Options {
   std::string split = "held_out";
   int64_t sequences = 64;
   std::string kv_memory = "4GiB";
-  std::string dtype = "auto", device = "auto", weights = "auto";
+  ModelFlags runs;
   bool overwrite = false, json = false;
+
+  // What was given of the flags that change nothing for some problems, matches or rounds.
+  std::vector<std::string> of_match, of_numbers, of_prompts, of_tails;
 };
 
 constexpr const char *kTreeFile = "tree.json", *kPageFile = "tree.html",
@@ -52,7 +56,8 @@ void describe_inputs(Flags& flags, Options& o) {
   flags.add("--model DIR", o.model, "model folder with a tokenizer.json").required();
   flags.add("--prompt TEXT", o.prompt, "the problem");
   flags.add("--prompt-file FILE", o.prompt_file, "the problem, from a file");
-  flags.add("--answer TEXT", o.answer, "of --prompt: the right answer, to be compared with");
+  flags.add("--answer TEXT", o.answer, "of --prompt: the right answer, to be compared with")
+      .of("--prompt", "--prompt-file");
   flags.add("--questions FILE", o.questions,
             "many problems: JSONL, a line each: {\"question\" or \"prompt\", \"answer\"}");
   flags.add("--environments LIST", o.environments,
@@ -63,11 +68,16 @@ void describe_inputs(Flags& flags, Options& o) {
   flags.add("--split", o.split, "of --environments: held_out tasks are in no training data")
       .choices({"held_out", "train"})
       .of("--environments");
+  flags.note_given(&o.of_match);
   flags
       .add("--match", o.match,
            "how answers are found and compared: numeric or exact, as `tephra eval` does")
       .choices({"numeric", "exact"});
-  flags.add("--tolerance", o.tolerance, "relative, of numbers that are not integers").range(0, 1e9);
+  flags.note_given(&o.of_numbers);
+  flags.add("--tolerance", o.tolerance, "relative, of numbers that are not integers")
+      .range(0, 1e9)
+      .of("--answer", "--questions");
+  flags.note_given(nullptr);
   flags.add("--template TEXT", o.prompt_template,
             "how a problem becomes a prompt: a text with {question} in it; without it a newline "
             "follows the problem");
@@ -81,17 +91,21 @@ void describe_inputs(Flags& flags, Options& o) {
 void describe(Flags& flags, Options& o) {
   describe_inputs(flags, o);
   flags.add("--n", o.n, "N: traces of each round").range(1, 4096);
+  flags.note_given(&o.of_prompts);
   flags
       .add("--c", o.c,
            "C: tails in a prompt of the later rounds; 1 goes on after its own tail; 0: 4, or N "
            "where that is less")
       .range(0, 64);
+  flags.note_given(nullptr);
   flags.add("--rounds", o.rounds, "T: rounds after the first; 0 is parallel sampling")
       .range(0, 1000);
   flags.add("--beta", o.beta, "tokens of a trace, at most; 0: 16384, or what the context allows")
       .range(0, 1e9);
+  flags.note_given(&o.of_tails);
   flags.add("--tau", o.tau, "tokens of a tail; 0: 4096, or half of beta where that is less")
       .range(0, 1e9);
+  flags.note_given(nullptr);
   describe_sampling(flags, o.sampling, "of the draws of tokens, above 0");
   flags.add("--seed", o.seed, "the same seed gives the same tree").range(0, 9e18);
   flags.add("--stop STR", o.stop, "end a trace before this text. May be repeated");
@@ -105,10 +119,7 @@ void describe(Flags& flags, Options& o) {
   flags.add("--sequences", o.sequences, "traces side by side; changes the speed, never a result")
       .range(1, 4096);
   flags.add("--kv-memory SIZE", o.kv_memory, "memory for keys and values of all traces");
-  flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
-      .choices({"auto", "f32", "bf16"});
-  describe_device(flags, o.device);
-  describe_weights(flags, o.weights);
+  o.runs.describe(flags);
   flags.add("--json", o.json, "one JSON document on stdout");
   flags.example("tephra rsa --model DIR --chat --prompt 'How many primes are below 1000?'");
   flags.example("tephra rsa --model DIR --chat --prompt-file problem.txt --beta 16384 --out tree");
@@ -121,10 +132,15 @@ void check_options(const Options& o) {
   const int inputs = int(o.prompt.has_value()) + int(o.prompt_file.has_value()) +
                      int(o.questions.has_value()) + int(o.environments.has_value());
   require(inputs == 1,
-          "expected one of --prompt, --prompt-file, --questions and --environments, got {}",
+          "--prompt, --prompt-file, --questions, --environments: expected one of them, got {}",
           inputs == 0 ? "none" : "several");
-  require(o.answer.empty() || o.prompt || o.prompt_file,
-          "--answer is for --prompt and --prompt-file; question files have their own");
+  if (o.environments) refuse_given(o.of_match, "for other problems; tasks have their own checkers");
+  if (o.match != "numeric") refuse_given(o.of_numbers, "for --match numeric");
+  if (o.rounds == 0) refuse_given(o.of_prompts, "for later rounds; it needs --rounds above 0");
+  if (o.rounds == 0 && !o.out) {
+    refuse_given(o.of_tails,
+                 "for later rounds and for the tree; it needs --rounds above 0 or --out");
+  }
   check_sampling_flags(o.sampling);
 }
 
@@ -222,7 +238,7 @@ Json settings_of(const Options& o, const RsaOptions& options,
   json["line"] = "round";  // what the journal has of a problem; once it was all of it
   json["model"] = mark_of_model(o.model);
   json["questions"] = format("{} with hash {}", questions.size(), hash_text(xxh3(all)));
-  json["dtype"] = to_text(dtype_for(o.dtype, device));
+  json["dtype"] = to_text(dtype_for(o.runs.dtype, device));
   const bool gpu = device.kind == Device::Kind::gpu;
   json["device"] = gpu ? "gpu" : "cpu";
   json["instructions"] = gpu ? "" : simd_target();
@@ -450,13 +466,13 @@ void check_results(const Options& o) {
 }
 
 // Hours of work must not end at a folder that cannot be written, nor replace that of others.
-void check_output(const Options& o) {
+void check_output(const Options& o, std::optional<NewFolder>& folder) {
   if (!o.out) return;
   // A tree beside the weights would be taken for a part of another model.
   std::error_code missing;
   require(!std::filesystem::equivalent(*o.out, o.model, missing),
           "--out: {} is the model's folder; give another", *o.out);
-  make_writable_folder(*o.out);
+  folder.emplace(*o.out);
   if (!o.overwrite && !std::filesystem::exists(Path(*o.out) / kUnfinishedFile)) check_results(o);
 }
 
@@ -466,22 +482,20 @@ int run(const Options& o) {
   const auto kv_memory = parse_bytes(o.kv_memory);
   require(kv_memory && *kv_memory > 0, "--kv-memory: expected a size such as 4GiB, got '{}'",
           o.kv_memory);
-  check_output(o);
+  std::optional<NewFolder> folder;  // goes again if the work does not begin
+  check_output(o, folder);
   const Tokenizer tokenizer = Tokenizer::load(o.model);
   const std::vector<RsaQuestion> questions = read_problems(o, make_form(o, tokenizer));
   RsaOptions options = rsa_options(o, tokenizer);
-  const Device device = parse_device(o.device);
-  const auto model = load_model(o.model, {.dtype = dtype_for(o.dtype, device),
-                                          .device = device,
-                                          .mapped = true,
-                                          .place = place_for(o.weights)});
-  log_weights(device);
+  const Device device = parse_device(o.runs.device);
+  const auto model = o.runs.load(o.model, device);
   Engine engine(*model, {.kv_memory = *kv_memory, .sequences = o.sequences, .throughput = true});
   options = fitted_to(options, questions, engine);
   log_info("{} {}: {}", questions.size(), questions.size() == 1 ? "problem" : "problems",
            to_text(options));
   std::optional<AnswerJournal> journal;
   if (o.out) {
+    folder->keep();
     journal.emplace(Path(*o.out) / kUnfinishedFile, settings_of(o, options, questions, device),
                     o.overwrite, [&] { check_results(o); });
     for (const char* name : {kTreeFile, kPageFile}) remove_unnamed(Path(*o.out) / name);

@@ -38,9 +38,7 @@ struct Options {
   std::optional<std::string> index_dir, memory_dir;
   std::string index_memory = "1GiB";
   bool no_prefix_cache = false, throughput = false;
-  std::string dtype = "auto";
-  std::string device = "auto";
-  std::string weights = "auto";
+  ModelFlags runs;
 };
 
 void describe(Flags& flags, Options& o) {
@@ -87,10 +85,7 @@ void describe(Flags& flags, Options& o) {
             "keeps the indexes that clients send; without it, they end with the server");
   flags.add("--index-memory SIZE", o.index_memory, "for all indexes that clients send");
   flags.add("--memory-dir DIR", o.memory_dir, "keeps the memories of chats, a file for each");
-  flags.add("--dtype", o.dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
-      .choices({"auto", "f32", "bf16"});
-  describe_device(flags, o.device);
-  describe_weights(flags, o.weights);
+  o.runs.describe(flags);
   flags.example("tephra serve --model build/quickstart/model");
   flags.example(
       "tephra serve --model DIR --host 0.0.0.0 --api-key-file keys.txt --kv-memory 16GiB");
@@ -185,7 +180,7 @@ int run(const Options& o) {
   require_folder(o.model, "a model folder");
   const auto max_body = static_cast<size_t>(bytes_of("--max-body", o.max_body));
   ApiOptions options = api_options(o);
-  const Device device = parse_device(o.device);
+  const Device device = parse_device(o.runs.device);
   if (o.throughput && device.kind == Device::Kind::gpu) {
     log_warning("--throughput: a GPU has one class of kernels for answers; it changes nothing");
   }
@@ -205,11 +200,7 @@ int run(const Options& o) {
                               : Api::refusal(503, "the model is being read; try again soon");
       },
       Api::refusal);
-  model = load_model(o.model, {.dtype = dtype_for(o.dtype, device),
-                               .device = device,
-                               .mapped = true,
-                               .place = place_for(o.weights)});
-  log_weights(device);
+  model = o.runs.load(o.model, device);
   Api& api = whole.emplace(*model, o.model, std::move(options));
   ready = &api;
   warn_if_open(o);

@@ -4,6 +4,7 @@
 #include "tephra/base/clock.h"
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
+#include "tephra/base/new_folder.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/output.h"
@@ -85,7 +86,7 @@ int64_t total_bytes(const std::vector<std::string>& files) {
 int run(const Options& o) {
   const BpeTrainOptions train = train_options(o);
   const int64_t bytes = total_bytes(o.files);
-  make_writable_folder(o.out);
+  NewFolder folder(o.out);
   const double start = steady_seconds();
   WordCounter counter(train.form);
   {
@@ -104,8 +105,9 @@ int run(const Options& o) {
   }
   const std::string file = tokenizer_json(trained, train, o.file).dump(2) + "\n";
   Tokenizer::parse(file, "the trained tokenizer");  // what was written can be read
-  write_file(Path(o.out) / "tokenizer_config.json", tokenizer_config_json(train).dump(2) + "\n");
-  write_file(Path(o.out) / "tokenizer.json", file);
+  folder.write("tokenizer_config.json", tokenizer_config_json(train).dump(2) + "\n");
+  folder.write("tokenizer.json", file);
+  folder.keep();
   const double seconds = steady_seconds() - start;
   if (o.json) {
     Json out;

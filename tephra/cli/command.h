@@ -63,6 +63,7 @@ class Flags {
 };
 
 // Refuses the first of the flags that were noted as given, if any: here they would change nothing.
+// `why` says what they are for: "for --match numeric".
 void refuse_given(const std::vector<std::string>& names, const std::string& why);
 
 // A row of the table in commands.cpp. `name` may have two words: "checkpoint inspect". Every

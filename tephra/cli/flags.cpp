@@ -182,7 +182,7 @@ Flag Flags::add(const std::string& name, bool& value, const std::string& help) {
 void Flags::note_given(std::vector<std::string>* names) { table_->note_in = names; }
 
 void refuse_given(const std::vector<std::string>& names, const std::string& why) {
-  if (!names.empty()) throw Error(Fault::usage, format("{}: {}", names.front(), why));
+  if (!names.empty()) throw Error(Fault::usage, format("{} is {}", names.front(), why));
 }
 
 void Flags::example(const std::string& line) { table_->examples.push_back(line); }

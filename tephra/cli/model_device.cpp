@@ -12,12 +12,6 @@ DType dtype_for(const std::string& text, Device device) {
   return *parse_dtype(text);
 }
 
-void log_weights(Device device) {
-  if (device.kind != Device::Kind::gpu) return;
-  const MemoryUse weights = memory_use(Device::Kind::gpu)[static_cast<size_t>(Purpose::weights)];
-  log_info("{} of weights on {}", human_bytes(weights.bytes), device);
-}
-
 void describe_device(Flags& flags, std::string& text, const std::string& more) {
   flags.add("--device", text,
             "cpu, gpu, gpu:N, or auto: the first GPU that this build has kernels for, else the "
@@ -35,5 +29,23 @@ void describe_weights(Flags& flags, std::string& text) {
 }
 
 WeightPlace place_for(const std::string& text) { return *parse_weight_place(text); }
+
+void ModelFlags::describe(Flags& flags) {
+  flags.add("--dtype", dtype, "arithmetic; auto: f32 on the CPU, bf16 on a GPU")
+      .choices({"auto", "f32", "bf16"});
+  describe_device(flags, device);
+  describe_weights(flags, weights);
+}
+
+std::unique_ptr<Model> ModelFlags::load(const Path& folder, Device on) const {
+  auto model = load_model(
+      folder,
+      {.dtype = dtype_for(dtype, on), .device = on, .mapped = true, .place = place_for(weights)});
+  if (on.kind == Device::Kind::gpu) {
+    const MemoryUse used = memory_use(Device::Kind::gpu)[static_cast<size_t>(Purpose::weights)];
+    log_info("{} of weights on {}", human_bytes(used.bytes), on);
+  }
+  return model;
+}
 
 }  // namespace tephra

@@ -2,6 +2,7 @@
 // What --device, --dtype and --weights mean for a model, and what its weights take.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "tephra/cli/command.h"
@@ -15,14 +16,20 @@ namespace tephra {
 // single tokens compute in it.
 DType dtype_for(const std::string& text, Device device);
 
-// Says how much of a GPU's memory the weights take, once they are there; nothing on the CPU.
-void log_weights(Device device);
-
 // --device, where `text` is the default; `more` ends what the help says of it.
 void describe_device(Flags& flags, std::string& text, const std::string& more = {});
 
 // --weights, where `text` is the default, and what its value means.
 void describe_weights(Flags& flags, std::string& text);
 WeightPlace place_for(const std::string& text);
+
+// The flags of commands that run a model: --dtype, --device and --weights.
+struct ModelFlags {
+  std::string dtype = "auto", device = "auto", weights = "auto";
+
+  void describe(Flags& flags);
+  // Where it will run and in which arithmetic. Says how much of a GPU's memory the weights take.
+  std::unique_ptr<Model> load(const Path& folder, Device on) const;
+};
 
 }  // namespace tephra

@@ -123,6 +123,20 @@ void complain(const std::string& who, const std::string& what, const std::string
   std::fputs(text.c_str(), stderr);
 }
 
+// What is wrong with the flags is told alike, whether they are parsed or put to use: with --help.
+int run_parsed(const std::string& who, const std::function<int()>& run) {
+  return guarded(who, "", [&] {
+    try {
+      return run();
+    } catch (const Error& e) {
+      const bool of_flags = e.fault() == Fault::usage && e.hint().empty() &&
+                            std::string_view(e.what()).starts_with("--");
+      if (!of_flags) throw;
+      throw Error(e.fault(), e.what(), who + " --help");
+    }
+  });
+}
+
 int dispatch(Words words) {
   if (const std::optional<int> code = answer_directly(words)) return *code;
   if (asks_for_help(words[0])) {  // tephra help generate
@@ -142,7 +156,7 @@ int dispatch(Words words) {
     return 0;
   }
   install_signal_handlers();
-  return guarded(who, "", parsed.run);
+  return run_parsed(who, parsed.run);
 }
 
 // Buffered output is written only now; what could not be written must not look like success.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tephra/base/error.h"
+#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/core/rng.h"
 
@@ -76,8 +77,9 @@ std::vector<Task> draw_tasks(const EnvironmentLevel& at, const EnvironmentEvalOp
   const auto wanted = static_cast<size_t>(options.tasks);
   std::vector<Task> tasks;
   std::set<std::string> seen;
-  size_t misses = 0;
-  for (uint64_t i = 0; tasks.size() < wanted && misses < 10 * wanted + 1000; ++i) {
+  size_t misses = 0;  // many for each that was found: there are no more
+  for (uint64_t i = 0; tasks.size() < wanted && misses < 10 * tasks.size() + 1000; ++i) {
+    stop_if_interrupted();
     Task task = generate(*at.environment, at.level, task_seed(options.seed, i), options.split);
     if (!seen.insert(task.content.empty() ? task.prompt : task.content).second) {
       ++misses;

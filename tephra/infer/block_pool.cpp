@@ -121,12 +121,4 @@ void BlockPool::unlearn(Block block) {
   e.tokens.clear();
 }
 
-void BlockPool::forget_all() {
-  for (const Block block : idle_) free_.insert(block);
-  idle_.clear();
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].known) unlearn(static_cast<Block>(i));
-  }
-}
-
 }  // namespace tephra

@@ -44,7 +44,6 @@ class BlockPool {
   // Remembers that `block` holds these tokens behind those of `before` (nothing: at the start).
   // Only if `before` is remembered itself, and no other block is already known for the same.
   void remember(Block block, std::optional<Block> before, std::span<const int32_t> tokens);
-  void forget_all();  // idle ones become empty, held ones are no longer found
 
  private:
   struct Entry {

@@ -87,8 +87,10 @@ class TensorFolder {
 };
 
 // Writes model.safetensors, or shards of at most `max_shard_bytes` with an index. Files that a
-// previous, differently sharded model left in the folder are removed last.
-void write_tensor_folder(const Path& folder, std::vector<TensorEntry> entries,
-                         int64_t max_shard_bytes, FunctionRef<Tensor(const TensorEntry&)> produce);
+// previous, differently sharded model left in the folder are removed last. Returns the names of
+// what it wrote; of a write that fails, whole shards go again.
+std::vector<std::string> write_tensor_folder(const Path& folder, std::vector<TensorEntry> entries,
+                                             int64_t max_shard_bytes,
+                                             FunctionRef<Tensor(const TensorEntry&)> produce);
 
 }  // namespace tephra

@@ -177,8 +177,9 @@ void write_index(const Path& path, const std::vector<std::string>& files,
 
 }  // namespace
 
-void write_tensor_folder(const Path& folder, std::vector<TensorEntry> entries,
-                         int64_t max_shard_bytes, FunctionRef<Tensor(const TensorEntry&)> produce) {
+std::vector<std::string> write_tensor_folder(const Path& folder, std::vector<TensorEntry> entries,
+                                             int64_t max_shard_bytes,
+                                             FunctionRef<Tensor(const TensorEntry&)> produce) {
   require(max_shard_bytes > 0, "a shard must hold at least one byte, got {}", max_shard_bytes);
   make_writable_folder(folder);
   const auto shards = cut_into_shards(std::move(entries), max_shard_bytes);
@@ -194,15 +195,24 @@ void write_tensor_folder(const Path& folder, std::vector<TensorEntry> entries,
   const bool sharded = shards.size() > 1;
   if (sharded && std::any_of(files.begin(), files.end(), exists)) fs::remove(folder / kIndex);
 
-  for (size_t i = 0; i < shards.size(); ++i) {
-    write_safetensors(folder / files[i], shards[i], {{"format", "pt"}}, produce);
+  size_t whole = 0;
+  try {
+    for (; whole < shards.size(); ++whole) {
+      write_safetensors(folder / files[whole], shards[whole], {{"format", "pt"}}, produce);
+    }
+    if (sharded) write_index(folder / kIndex, files, shards);
+  } catch (...) {
+    std::error_code ignored;
+    for (size_t i = 0; i < whole; ++i) fs::remove(folder / files[i], ignored);
+    throw;
   }
-  if (sharded) write_index(folder / kIndex, files, shards);
 
   fs::remove(folder / (sharded ? kSingle : kIndex));
   for (const std::string& file : shards_in(folder)) {
     if (std::find(files.begin(), files.end(), file) == files.end()) fs::remove(folder / file);
   }
+  if (sharded) files.emplace_back(kIndex);
+  return files;
 }
 
 }  // namespace tephra

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tephra/base/new_folder.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 
@@ -28,9 +29,8 @@ constexpr const char* kSideFiles[] = {
     "LICENSE",
 };
 
-void prepare_output(const Path& to, bool force) {
-  make_writable_folder(to);
-  if (!fs::is_empty(to) && !force) {
+void prepare_output(const Path& to, const NewFolder& folder, bool force) {
+  if (!folder.was_empty() && !force) {
     throw Error(Fault::usage, format("{}: is not empty; nothing was written", to.string()),
                 "give another folder, or --force to replace the model in it");
   }
@@ -38,11 +38,11 @@ void prepare_output(const Path& to, bool force) {
   fs::remove(to / "config.json");
 }
 
-void write_config(const Path& to, Json config, DType dtype) {
+void write_config(NewFolder& folder, Json config, DType dtype) {
   config["dtype"] = dtype == DType::bf16 ? "bfloat16" : dtype == DType::f16 ? "float16" : "float32";
   std::sort(config.object().begin(), config.object().end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
-  write_file(to / "config.json", config.dump(2) + "\n");
+  folder.write("config.json", config.dump(2) + "\n");
 }
 
 int64_t total_bytes(const std::vector<TensorEntry>& entries) {
@@ -52,17 +52,20 @@ int64_t total_bytes(const std::vector<TensorEntry>& entries) {
 }
 
 // Writes each of `entries` as `make` gives it.
-void write_tensors(const Path& to, const std::vector<TensorEntry>& entries, int64_t max_shard_bytes,
-                   FunctionRef<Tensor(size_t i)> make) {
+void write_tensors(const Path& to, NewFolder& folder, const std::vector<TensorEntry>& entries,
+                   int64_t max_shard_bytes, FunctionRef<Tensor(size_t i)> make) {
   Progress progress("writing " + to.string(), total_bytes(entries), "B");
   size_t next = 0;
-  write_tensor_folder(to, entries, max_shard_bytes, [&](const TensorEntry& entry) {
-    stop_if_interrupted();  // what was written so far is removed
+  const auto produce = [&](const TensorEntry& entry) {
+    stop_if_interrupted();
     TEPHRA_ASSERT(entry.name == entries[next].name, "tensors are asked for in order");
     Tensor value = make(next++);
     progress.add(value.bytes());
     return value;
-  });
+  };
+  for (const std::string& file : write_tensor_folder(to, entries, max_shard_bytes, produce)) {
+    folder.wrote(file);
+  }
 }
 
 void make_lively(ParameterSpec& spec) {
@@ -88,14 +91,14 @@ void make_lively(ParameterSpec& spec) {
   }
 }
 
-void write_generation_config(const Path& to, const Json& config) {
+void write_generation_config(NewFolder& folder, const Json& config) {
   Json json;
   json["_from_model_config"] = true;
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
     if (const Json* id = config.find(key)) json[key] = *id;
   }
   json["use_cache"] = true;
-  write_file(to / "generation_config.json", json.dump(2) + "\n");
+  folder.write("generation_config.json", json.dump(2) + "\n");
 }
 
 // What a config asks its weights to be stored as.
@@ -149,14 +152,16 @@ ModelFolder open_model_folder(const Path& path) {
 
 void write_model_folder(const ModelSource& source, const Path& to, const WriteOptions& options,
                         FunctionRef<Tensor(size_t i)> make) {
-  prepare_output(to, options.force);
-  write_tensors(to, source.entries, options.max_shard_bytes, make);
+  NewFolder folder(to);
+  prepare_output(to, folder, options.force);
+  write_tensors(to, folder, source.entries, options.max_shard_bytes, make);
   for (const char* name : kSideFiles) {
     const Path from = source.side_files / name;
-    if (!source.side_files.empty() && fs::exists(from)) write_file(to / name, read_file(from));
+    if (!source.side_files.empty() && fs::exists(from)) folder.write(name, read_file(from));
   }
   // Of what is not quantised, which comes last.
-  write_config(to, source.config, source.entries.back().dtype);
+  write_config(folder, source.config, source.entries.back().dtype);
+  folder.keep();
 }
 
 void convert_checkpoint(const Path& from, const Path& to, const WriteOptions& options) {
@@ -197,14 +202,16 @@ void write_random_checkpoint(const Json& config, const std::string& where, const
     if (init == RandomInit::lively) make_lively(spec);
     entries.push_back(entry_of(spec, dtype, options));
   }
-  prepare_output(to, options.force);
-  write_tensors(to, entries, options.max_shard_bytes, [&](size_t i) {
+  NewFolder folder(to);
+  prepare_output(to, folder, options.force);
+  write_tensors(to, folder, entries, options.max_shard_bytes, [&](size_t i) {
     Tensor value(specs[i].shape, dtype, kCpu, Purpose::workspace);
     initialise(specs[i], seed, value);
     return packed_if_wanted(specs[i], value, options);
   });
-  write_generation_config(to, native);
-  write_config(to, native, dtype);
+  write_generation_config(folder, native);
+  write_config(folder, native, dtype);
+  folder.keep();
 }
 
 }  // namespace tephra

@@ -58,10 +58,6 @@ Schedule& Schedule::ramp(double rate, int64_t length, Ramp shape) {
   return *this;
 }
 
-Schedule& Schedule::rewarm(double rate, int64_t up, int64_t down, double floor, Ramp shape) {
-  return ramp(rate, up).ramp(floor, down, shape);
-}
-
 Schedule Schedule::warmup_stable_decay(const ScheduleOptions& o) {
   require(o.warmup >= 0 && o.decay >= 0 && o.warmup + o.decay <= o.total,
           "schedule: expected warm-up and decay to fit into the {} there are, got {} and {}",

@@ -48,9 +48,6 @@ class Schedule {
   // Adds a way from the present end to `rate`. A ramp to the same rate is a level stretch.
   Schedule& ramp(double rate, int64_t length, Ramp shape = Ramp::linear);
   Schedule& hold(int64_t length) { return ramp(end_, length); }
-  // Annealing: up again to `rate`, then down to `floor`.
-  Schedule& rewarm(double rate, int64_t up, int64_t down, double floor = 0,
-                   Ramp shape = Ramp::linear);
 
   // `position`: what will have been done when this step ends, so that the first of W warm-up steps
   // has 1/W of the peak, not nothing, and the last step of a decay reaches the floor. Beyond the

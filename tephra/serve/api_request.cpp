@@ -308,6 +308,7 @@ void read_tools(const ApiFields& body, ChatRequest& r) {
       require_field(can_be_called(function.string("name")), format("tools[{}].function.name", i),
                     "expected a name of 1 to {} characters, without spaces, < and >, got '{}'",
                     kLongestToolName, clipped(function.string("name"), 60));
+      if (function.find("parameters") != nullptr) function.object("parameters");
     }
     if (!tools->array().empty()) r.tools = *tools;
   }

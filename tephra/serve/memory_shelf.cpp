@@ -62,7 +62,7 @@ std::shared_ptr<MemoryShelf::Open> MemoryShelf::open(const std::string& name, If
       throw ApiError(held ? 409 : 500,
                      format("memory '{}' {}", name,
                             held ? "cannot be written now: another process may hold it"
-                                 : "is damaged; the server's log says where"),
+                                 : "cannot be read or written; the server's log says why"),
                      "memory");
     } catch (...) {
       open_.erase(name);

@@ -41,24 +41,37 @@ bool can_be_written(const std::string& parameter) {
          parameter.find_first_of(">\r\n") == parameter.npos;
 }
 
+std::vector<std::string> required_names(const Json& parameters, const Json& properties) {
+  std::vector<std::string> names;
+  const Json* list = parameters.find("required");
+  if (list == nullptr) return names;
+  require_field(list->is_array(), "tools", "#/required: expected a list of names, got {}",
+                list->kind());
+  for (const Json& name : list->array()) {
+    require_field(name.is_string() && properties.find(name.string()) != nullptr, "tools",
+                  "#/required: expected names of properties, got {}", clipped(name.dump(), 60));
+    names.push_back(name.string());
+  }
+  return names;
+}
+
 Place tool_call(ByteGrammar& g, JsonGrammar& json, const Json& function) {
   static const Json kNone = Json::Object{};
   const std::string name = function.find("name")->string();
   const Json* parameters = function.find("parameters");
-  if (parameters == nullptr || !parameters->is_object()) parameters = &kNone;
+  if (parameters == nullptr || parameters->is_null()) parameters = &kNone;
   const Json* properties = parameters->find("properties");
-  if (properties == nullptr || !properties->is_object()) properties = &kNone;
-  const Json* required = parameters->find("required");
+  if (properties == nullptr) properties = &kNone;
+  require_field(properties->is_object(), "tools", "#/properties: expected an object, got {}",
+                properties->kind());
+  const std::vector<std::string> required = required_names(*parameters, *properties);
   Place next = g.literal("</function>\n</zyphra_tool_call>", kEnd);
   for (size_t i = properties->object().size(); i-- > 0;) {
     const auto& [key, schema] = properties->object()[i];
     require_field(can_be_written(key), "tools",
                   "expected names of parameters without line breaks and >, got '{}'",
                   clipped(key, 60));
-    const bool needed =
-        required != nullptr && required->is_array() &&
-        std::any_of(required->array().begin(), required->array().end(),
-                    [&, &k = key](const Json& r) { return r.is_string() && r.string() == k; });
+    const bool needed = std::find(required.begin(), required.end(), key) != required.end();
     const Place said =
         g.literal("<parameter=" + key + ">\n",
                   tool_value(g, json, schema, *parameters, "#/properties/" + key, next));

@@ -2,7 +2,7 @@
 #include "tephra/text/schema_compiler.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <cmath>
 
 #include "tephra/base/error.h"
 #include "tephra/base/text.h"
@@ -40,6 +40,26 @@ int64_t count_of(const Json& schema, const char* name, int64_t fallback, const s
   return found->integer();
 }
 
+bool is_of(const std::string& type, const Json& value) {
+  if (type == "object") return value.is_object();
+  if (type == "array") return value.is_array();
+  if (type == "string") return value.is_string();
+  if (type == "boolean") return value.is_bool();
+  if (type == "null") return value.is_null();
+  if (type == "number") return value.is_number();
+  return type == "integer" && value.is_number() && std::trunc(value.number()) == value.number();
+}
+
+// Whether the value is of the type that is named beside it, or of one of these.
+bool fits(const Json& value, const Json* type) {
+  if (type == nullptr) return true;
+  if (type->is_string()) return is_of(type->string(), value);
+  return type->is_array() &&
+         std::any_of(type->array().begin(), type->array().end(), [&](const Json& one) {
+           return one.is_string() && is_of(one.string(), value);
+         });
+}
+
 }  // namespace
 
 SchemaCompiler::Rule SchemaCompiler::rule_of(const Json& schema, const std::string& where) {
@@ -65,11 +85,11 @@ SchemaCompiler::Place SchemaCompiler::compile_schema(const Json& schema, const s
   }
   if (const Json* value = schema.find("const")) {
     allow(schema, where, {"const", "type"});
-    return g_.literal(value->dump(), kEnd);
+    return compile_values(Json::Array{*value}, schema.find("type"), where + "/const");
   }
   if (const Json* values = schema.find("enum")) {
     allow(schema, where, {"enum", "type"});
-    return compile_enum(*values, where + "/enum");
+    return compile_values(*values, schema.find("type"), where + "/enum");
   }
   for (const char* name : {"anyOf", "oneOf"}) {
     if (const Json* list = schema.find(name)) {
@@ -131,11 +151,16 @@ SchemaCompiler::Place SchemaCompiler::compile_choices(const Json& list, const st
   return g_.any_of(places);
 }
 
-SchemaCompiler::Place SchemaCompiler::compile_enum(const Json& values, const std::string& where) {
+SchemaCompiler::Place SchemaCompiler::compile_values(const Json& values, const Json* type,
+                                                     const std::string& where) {
   require(values.is_array() && !values.array().empty(), "schema {}: expected a list of values",
           where);
   std::vector<Place> places;
-  for (const Json& value : values.array()) places.push_back(g_.literal(value.dump(), kEnd));
+  for (const Json& value : values.array()) {
+    if (fits(value, type)) places.push_back(g_.literal(value.dump(), kEnd));
+  }
+  require(!places.empty(), "schema {}: expected a value of the type {}, got none", where,
+          type == nullptr ? "" : clipped(type->dump(), 60));
   return g_.any_of(places);
 }
 
@@ -322,8 +347,10 @@ SchemaCompiler::Place SchemaCompiler::compile_integer(const Json& schema,
   const auto bound = [&](const char* name, std::optional<int64_t>& to, int64_t shift, bool larger) {
     const Json* found = schema.find(name);
     if (found == nullptr) return;
-    require(found->is_int() && std::abs(found->integer()) < int64_t{1000000000000000000},
-            "schema {}: {}: expected an integer, got {}", where, name, clipped(found->dump(), 40));
+    constexpr int64_t kMost = 1'000'000'000'000'000'000;
+    require(found->is_int() && found->integer() > -kMost && found->integer() < kMost,
+            "schema {}: {}: expected an integer of at most 18 digits, got {}", where, name,
+            clipped(found->dump(), 40));
     const int64_t value = found->integer() + shift;
     to = !to ? value : larger ? std::max(*to, value) : std::min(*to, value);
   };

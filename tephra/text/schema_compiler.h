@@ -28,7 +28,8 @@ class SchemaCompiler {
   Place compile_schema(const Json& schema, const std::string& where);
   Place compile_type(const std::string& type, const Json& schema, const std::string& where);
   Place compile_choices(const Json& list, const std::string& where);
-  Place compile_enum(const Json& values, const std::string& where);
+  // One of the values, of those that are of the type where one is given.
+  Place compile_values(const Json& values, const Json* type, const std::string& where);
   Place compile_object(const Json& schema, const std::string& where);
   Place compile_array(const Json& schema, const std::string& where);
   Place compile_string(const Json& schema, const std::string& where);

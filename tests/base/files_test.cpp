@@ -10,6 +10,7 @@
 #include <array>
 #include <thread>
 
+#include "tephra/base/new_folder.h"
 #include "tephra/base/temporary_name.h"
 #include "tests/support/error_of.h"
 #include "tests/support/file_limit.h"
@@ -79,6 +80,38 @@ TEST(Files, MakeFoldersWithTheirParents) {
   make_writable_folder(folder / "a/b/c");
   make_writable_folder(folder / "a/b/c");
   require_folder(folder / "a/b/c", "a folder");
+}
+
+TEST(NewFolder, IsAsBeforeUnlessItIsKept) {
+  const Scratch scratch;
+  const auto fill = [&](const Path& path, bool keep) {
+    NewFolder folder(path);
+    folder.write("a", "1");
+    if (keep) folder.keep();
+    return folder.was_empty();
+  };
+  EXPECT_TRUE(fill(scratch / "x/y/z", false));
+  EXPECT_EQ(scratch.names(), Names{});
+  make_writable_folder(scratch / "x");
+  EXPECT_TRUE(fill(scratch / "x", false));
+  EXPECT_TRUE(std::filesystem::is_empty(scratch / "x"));  // it was there before
+  EXPECT_TRUE(fill(scratch / "x/y/", true));
+  EXPECT_FALSE(fill(scratch / "x/y", false));
+  EXPECT_EQ(read_file(scratch / "x/y/a"), "1");  // what was there before stays
+  {
+    NewFolder folder(scratch / "z");
+    folder.write("a", "1");
+    write_file(scratch / "z/b", "2");  // by somebody else
+  }
+  EXPECT_EQ(read_file(scratch / "z/b"), "2");
+  EXPECT_FALSE(std::filesystem::exists(scratch / "z/a"));
+}
+
+TEST(NewFolder, ThatCannotBeMadeLeavesNoParents) {
+  const Scratch scratch;
+  const Path path = scratch / "x" / std::string(300, 'n');  // no system has names so long
+  EXPECT_EQ(error_of([&] { NewFolder folder(path); }).fault(), Fault::usage);
+  EXPECT_EQ(scratch.names(), Names{});
 }
 
 TEST(MappedFile, ShowsTheBytesEvenAfterTheFileIsGone) {

@@ -77,13 +77,14 @@ std::string refused(std::vector<std::string> words) {
 
 TEST(TrainBench, RefusesFlagsOfItsOtherUse) {
   const std::string for_config =
-      ": for a config, which is measured on the CPU: with --device cpu, without --model";
+      " is for a config, which is measured on the CPU: with --device cpu, without --model";
   EXPECT_EQ(refused({"--model", "tiny", "--tokens", "7"}),
             "tephra bench train: --tokens" + for_config);
   EXPECT_EQ(refused({"--quick", "--model", "tiny"}), "tephra bench train: --quick" + for_config);
   EXPECT_EQ(refused({"--model", "tiny", "--set", "a=1"}), "tephra bench train: --set" + for_config);
   const std::string for_steps =
-      ": for whole steps, of --model PRESET or on a GPU; a config on the CPU has --config FILE and "
+      " is for whole steps, of --model PRESET or on a GPU; a config on the CPU has --config FILE "
+      "and "
       "--set KEY=VALUE";
   EXPECT_EQ(refused({"--hash"}), "tephra bench train: --hash" + for_steps);
   EXPECT_EQ(refused({"--micro-tokens", "2048"}), "tephra bench train: --micro-tokens" + for_steps);

@@ -192,7 +192,7 @@ TEST_F(EvalCommand, RefusesFlagsThatWouldChangeNothing) {
     expect_refused(words, 2, "tephra eval: " + more.front() + says);
   };
   const std::string for_answers =
-      ": for answers, of --environments or --questions; --text has none";
+      " is for answers, of --environments or --questions; --text has none";
   refused(text, {"--out", at("out.jsonl")}, for_answers);
   refused(text, {"--show", "2"}, for_answers);
   refused(text, {"--n", "4"}, for_answers);
@@ -204,16 +204,17 @@ TEST_F(EvalCommand, RefusesFlagsThatWouldChangeNothing) {
   refused(tasks, {"--stride", "64"}, " is for --text, which is not given");
   refused(tasks, {"--template", "{question}"}, " is for --questions, which is not given");
   refused(tasks, {"--match", "exact"}, " is for --questions, which is not given");
-  refused(questions, {"--tolerance", "0.1", "--match", "exact"}, ": for --match numeric");
+  refused(questions, {"--tolerance", "0.1", "--match", "exact"}, " is for --match numeric");
   refused(tasks, {"--top-k", "4"}, " is for a --temperature above 0");
   refused(tasks, {"--show", "2", "--against", at("model")},
-          ": for answers; with --against there are none");
-  refused(text, {"--stride", "9", "--against", at("model")}, ": for perplexity, not for --against");
+          " is for answers; with --against there are none");
+  refused(text, {"--stride", "9", "--against", at("model")},
+          " is for perplexity, not for --against");
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "out.jsonl"));
 }
 
 TEST_F(EvalCommand, SaysWhatIsWrongBeforeItLoadsTheModel) {
-  expect_refused({}, 2, "expected --environments, --text or --questions, got none of them");
+  expect_refused({}, 2, "--environments, --text, --questions: expected one of them, got none");
   expect_refused({"--environments", "sortin:1"}, 2, "did you mean sorting?");
   expect_refused({"--environments", "sorting:2-1"}, 2, "expected KIND:LEVEL or KIND:LOW-HIGH");
   expect_refused({"--environments", "sorting", "--n", "4"}, 2,

@@ -440,7 +440,10 @@ TEST_F(RsaCommand, TasksWithAttemptsAreShownAndMeasured) {
 }
 
 TEST_F(RsaCommand, SaysWhatIsWrongBeforeAnyWork) {
-  expect_refused({}, 2, "expected one of --prompt, --prompt-file, --questions and --environments");
+  expect_refused(
+      {}, 2,
+      "--prompt, --prompt-file, --questions, --environments: expected one of them, got none\n"
+      "  try: tephra rsa --help");
   expect_refused({"--prompt", "x", "--environments", "addition"}, 2, "got several");
   expect_refused({"--prompt", "x", "--n", "2", "--c", "4"}, 2, "expected 1 to 2 candidates");
   expect_refused({"--prompt", "x", "--temperature", "0"}, 2, "give a temperature");
@@ -454,9 +457,21 @@ TEST_F(RsaCommand, SaysWhatIsWrongBeforeAnyWork) {
                  "shorten the problem");
   expect_refused({"--questions", at("none.jsonl")}, 2, "none.jsonl");
   expect_refused({"--questions", "q", "--answer", "4"}, 2, "--answer is for --prompt");
+  expect_refused({"--prompt", "x", "--rounds", "0", "--c", "2"}, 2,
+                 "--c is for later rounds; it needs --rounds above 0\n  try: tephra rsa --help");
+  expect_refused({"--prompt", "x", "--rounds", "0", "--tau", "2"}, 2,
+                 "--tau is for later rounds and for the tree; it needs --rounds above 0 or --out");
+  expect_refused({"--questions", "q", "--match", "exact", "--tolerance", "0.1"}, 2,
+                 "--tolerance is for --match numeric\n  try: tephra rsa --help");
+  expect_refused({"--prompt", "x", "--tolerance", "0.1"}, 2,
+                 "--tolerance is for --answer or --questions, which are not given");
+  expect_refused({"--environments", "sorting", "--match", "exact"}, 2,
+                 "--match is for other problems; tasks have their own checkers");
   expect_refused({"--prompt", "x", "--no-think"}, 2, "--no-think is for --chat");
   expect_refused({"--prompt", "x", "--overwrite"}, 2, "--overwrite is for --out");
   expect_refused({"--prompt", "x", "--out", at("model/.")}, 2, "is the model's folder");
+  expect_refused({"--prompt", "x", "--n", "2", "--c", "4", "--out", at("new")}, 2, "candidates");
+  EXPECT_FALSE(std::filesystem::exists(at("new")));
   expect_refused({"--prompt", "x", "--samples", "3"}, 2, "--samples is for --environments");
   expect_refused({"--questions", "q", "--split", "train"}, 2, "--split is for --environments");
   expect_refused({"--prompt", "x", "--n", "1", "--temperature", "0", "--top-p", "0.9"}, 2,

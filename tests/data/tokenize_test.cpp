@@ -1,74 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fcntl.h>
+// Text files to tokens: what is read, what is left out, and that neither threads nor a stop in the
+// middle changes a byte.
 #include <gtest/gtest.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <functional>
-#include <future>
-#include <latch>
 
 #include "tephra/base/parallel.h"
-#include "tephra/data/shard_record.h"
-#include "tephra/data/tokenize.h"
-#include "tephra/io/token_shard.h"
-#include "tests/data/quick_ranks.h"
-#include "tests/data/test_tokenizer.h"
+#include "tests/data/token_corpus.h"
 #include "tests/support/compress.h"
-#include "tests/support/error_of.h"
 #include "tests/support/file_limit.h"
 
 namespace tephra {
 namespace {
 
-struct Corpus {
-  Scratch scratch;
-
-  std::string path(const std::string& name) const { return (scratch / name).string(); }
-  void put(const std::string& name, const std::string& bytes) const {
-    write_file(scratch / name, bytes);
-  }
-  TokenizeReport tokenize(const std::vector<std::string>& names,
-                          const TokenizeOptions& options = {},
-                          const std::string& out = "out") const {
-    std::vector<std::string> inputs;
-    for (const std::string& name : names) inputs.push_back(path(name));
-    return tokenize_files(text_files(inputs), *test_tokenizer(), scratch / out, options);
-  }
-  NamedShard make(const std::string& name, const TokenizeOptions& options = {},
-                  bool overwrite = false, const std::string& out = "out") const {
-    const std::vector<Path> files = {scratch / name};
-    return make_shard(files, *test_tokenizer(), scratch / out, options, overwrite);
-  }
-  // What make() says when it refuses, with its hint.
-  std::string refused(const std::string& name, const TokenizeOptions& options = {}) const {
-    const Error error = error_of([&] { make(name, options); });
-    EXPECT_EQ(error.fault(), Fault::usage) << error.what();
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  ShardRecord record(const std::string& name, const TokenizeOptions& options = {}) const {
-    const std::vector<Path> files = {scratch / name};
-    return ShardRecord(files, scratch / "out", options);
-  }
-  bool has(const std::string& name) const { return std::filesystem::exists(scratch / name); }
-  // The documents of the shard as text.
-  std::vector<std::string> documents(bool keep_special = false) const {
-    const auto shard = TokenShard::open(scratch / "out");
-    std::vector<std::string> texts;
-    for (int64_t d = 0; d < shard->documents(); ++d) {
-      std::vector<int32_t> ids(
-          static_cast<size_t>(shard->document_begin(d + 1) - shard->document_begin(d)));
-      shard->read(shard->document_begin(d), ids, test_tokenizer()->vocab_size());
-      texts.push_back(test_tokenizer()->decode(ids, {.keep_special = keep_special}));
-    }
-    return texts;
-  }
-};
-
 using Texts = std::vector<std::string>;
 
 TEST(Tokenize, TakesTheTextOfJsonLines) {
-  const Corpus corpus;
+  const TokenCorpus corpus;
   corpus.put("a.jsonl",
              "{\"text\": \"one\\n\\u00e9\", \"n\": 1}\n\n{\"n\": {}, \"text\": \"two\"}\n");
   corpus.put("b.jsonl.gz", gzipped("{\"text\": \"three\"}\n{\"text\": \"\"}"));
@@ -83,7 +29,7 @@ TEST(Tokenize, TakesTheTextOfJsonLines) {
 }
 
 TEST(Tokenize, SplitsTextFilesAsAsked) {
-  const Corpus corpus;
+  const TokenCorpus corpus;
   corpus.put("a.txt", "one\ntwo\n\n \nthree\n");
   corpus.tokenize({"a.txt"});
   EXPECT_EQ(corpus.documents(), Texts{"one\ntwo\n\n \nthree\n"});
@@ -94,14 +40,14 @@ TEST(Tokenize, SplitsTextFilesAsAsked) {
 }
 
 TEST(Tokenize, AddsTheTokensThatWereAskedFor) {
-  const Corpus corpus;
+  const TokenCorpus corpus;
   corpus.put("a.txt", "one");
   corpus.tokenize({"a.txt"}, {.prepend_bos = true, .append_eos = true});
   EXPECT_EQ(corpus.documents(true), Texts{"<bos> one<eos>"}) << "the decoder puts the space";
 }
 
 TEST(Tokenize, TakesFoldersByName) {
-  const Corpus corpus;
+  const TokenCorpus corpus;
   make_writable_folder(corpus.scratch / "in" / "deep");
   corpus.put("in/b.txt", "b");
   corpus.put("in/a.jsonl", "{\"text\": \"a\"}");
@@ -123,7 +69,7 @@ std::string page(const std::string& text) {
 std::string missing_page() { return response("HTTP/1.1 404 No\r\n\r\n"); }
 
 TEST(Tokenize, CountsWhatReadersLeaveOut) {
-  const Corpus corpus;
+  const TokenCorpus corpus;
   for (const char* name : {"a.warc", "b.warc"}) corpus.put(name, page("one") + missing_page());
   const TokenizeReport report = corpus.tokenize({"a.warc", "b.warc"});
   EXPECT_EQ(report.documents, 2);
@@ -131,7 +77,7 @@ TEST(Tokenize, CountsWhatReadersLeaveOut) {
 }
 
 TEST(Tokenize, SaysWhereABadDocumentIs) {
-  const Corpus corpus;
+  const TokenCorpus corpus;
   corpus.put(
       "a.jsonl",
       "{\"text\": \"one\"}\n{\"text\": 2}\n{\"txt\": \"x\"}\n[1]\nnonsense\n{\"text\": \"t\"}");
@@ -154,7 +100,7 @@ TEST(Tokenize, SaysWhereABadDocumentIs) {
 
 // Of one that is cut off, what comes before that is used, as in other stages.
 TEST(Tokenize, StopsAtADamagedFileOrGoesOnAfterIt) {
-  const Corpus corpus;
+  const TokenCorpus corpus;
   std::string lines;
   for (int i = 0; i < 20000; ++i) lines += "{\"text\": \"" + std::to_string(i * 7919) + "\"}\n";
   corpus.put("a.jsonl.gz", gzipped(lines).substr(0, 30000));
@@ -192,7 +138,7 @@ TEST(Tokenize, StopsAtADamagedFileOrGoesOnAfterIt) {
 }
 
 TEST(Tokenize, LeavesOutWhatIsTooLong) {
-  const Corpus corpus;
+  const TokenCorpus corpus;
   const std::string large(200, 'x');
   corpus.put("a.jsonl",
              "{\"text\": \"one\"}\n{\"text\": \"" + large + "\"}\n{\"text\": \"two\"}\n");
@@ -209,7 +155,7 @@ TEST(Tokenize, LeavesOutWhatIsTooLong) {
 }
 
 TEST(Tokenize, WritesTheSameBytesOnAnyNumberOfThreads) {
-  const Corpus corpus;
+  const TokenCorpus corpus;
   std::string lines;
   for (int i = 0; i < 3000; ++i) {
     lines += "{\"text\": \"line " + std::to_string(i * 7919) + std::string(i % 50, 'x') + "\"}\n";
@@ -228,11 +174,9 @@ TEST(Tokenize, WritesTheSameBytesOnAnyNumberOfThreads) {
   set_num_threads(before);
 }
 
-std::string cut_off(const std::string& bytes) { return bytes.substr(0, bytes.size() * 2 / 3); }
-
 // Journals after every few documents; the work is stopped by a document that is not there yet.
 TEST(Tokenize, GoesOnInsideAFileWithTheSameBytes) {
-  const Corpus corpus;
+  const TokenCorpus corpus;
   std::string first, second, crawl;
   for (int i = 0; i < 300; ++i) {
     (i % 2 ? first : second) += "{\"text\": \"document " + std::to_string(i * 7919) + "\"}\n\n";
@@ -290,7 +234,7 @@ TEST(Tokenize, GoesOnInsideAFileWithTheSameBytes) {
 }
 
 TEST(Tokenize, BeginsAnewWhenWhatItWroteWasDamaged) {
-  const Corpus corpus;
+  const TokenCorpus corpus;
   std::string lines;
   for (int i = 0; i < 2000; ++i) lines += "{\"text\": \"" + std::to_string(i * 7919) + "\"}\n";
   corpus.put("a.jsonl", lines);
@@ -307,343 +251,6 @@ TEST(Tokenize, BeginsAnewWhenWhatItWroteWasDamaged) {
   const TokenizeReport report = corpus.tokenize({"a.jsonl"}, options);
   EXPECT_EQ(report.earlier_bytes, 0);
   EXPECT_TRUE(read_file(corpus.scratch / "out.bin") == whole);
-}
-
-// Files of very different sizes, one that is damaged, and a whole shard to compare with.
-struct SharedCorpus : Corpus {
-  std::vector<Path> files;
-  TokenizeOptions options{.append_eos = true, .on_error = OnError::skip};
-  TokenizeReport whole;
-
-  SharedCorpus() {
-    for (int f = 0; f < 9; ++f) {
-      std::string lines;
-      for (int i = 0; i < 40 * f * f; ++i) {
-        lines +=
-            i % 100 == 5 ? "nonsense\n" : "{\"text\": \"" + std::to_string(i * 7919 + f) + "\"}\n";
-      }
-      const std::string name = format("{}.jsonl.gz", f);
-      put(name, f == 6 ? cut_off(gzipped(lines)) : gzipped(lines));
-      files.push_back(scratch / name);
-    }
-    options.window_bytes = 2000;
-    options.journal_bytes = 500;
-    whole = make({}, "whole").report;
-    EXPECT_EQ(whole.troubles[counted::kDamaged], 1);
-  }
-  NamedShard make(const Shard& shard, const std::string& out, bool overwrite = false,
-                  const std::shared_ptr<Ranks>& ranks = nullptr) const {
-    TokenizeOptions own = options;
-    own.shard = shard;
-    own.ranks = ranks;
-    return make_shard(files, *test_tokenizer(), scratch / out, own, overwrite);
-  }
-  std::string bytes(const std::string& out) const {
-    return read_file(scratch / (out + ".bin")) + read_file(scratch / (out + ".idx")) +
-           read_file(scratch / (out + ".made.json"));
-  }
-  void expect_whole(const std::string& out) const {
-    EXPECT_TRUE(bytes(out) == bytes("whole")) << out;
-    EXPECT_FALSE(has(out + ".parts") || has(out + ".journal")) << out;
-  }
-};
-
-TEST(Tokenize, ShardsAreJoinedToTheBytesOfOneProcess) {
-  const SharedCorpus corpus;
-  for (const int64_t count : {1, 2, 3, 7, 20}) {
-    const std::string out = format("of{}", count);
-    for (int64_t index = count; index-- > 0;) {
-      EXPECT_EQ(corpus.make({index, count}, out).complete, count == 1);
-    }
-    EXPECT_TRUE(corpus.make({}, out).complete);
-    corpus.expect_whole(out);
-  }
-}
-
-TEST(Tokenize, WhatShardsHaveNotDoneIsMadeByWhoJoins) {
-  const SharedCorpus corpus;
-  corpus.make({2, 4}, "out");
-  const Error error = error_of([&] { corpus.make({1, 3}, "out"); });
-  EXPECT_NE(std::string(error.what()).find("holds the work of 4 shards, not of 3"),
-            std::string::npos)
-      << error.what();
-  // What a shard made was damaged since: it is not taken, and made anew.
-  for (const char* name : {"2.bin", "2.idx"}) {
-    corpus.make({2, 4}, "out");
-    const Path part = corpus.scratch / "out.parts" / name;
-    std::string bytes = read_file(part);
-    bytes[7] ^= 1;
-    write_file(part, bytes);
-    EXPECT_EQ(error_of([&] { corpus.make({}, "out"); }).fault(), Fault::data) << name;
-  }
-  EXPECT_TRUE(corpus.make({}, "out").complete);
-  corpus.expect_whole("out");
-}
-
-// So many threads at once; what each throws, or nothing.
-std::vector<std::string> in_threads(int64_t count, const std::function<void(int64_t)>& work) {
-  std::latch begin(count);
-  std::vector<std::future<std::string>> all;
-  for (int64_t index = 0; index < count; ++index) {
-    all.push_back(std::async(std::launch::async, [&, index] {
-      begin.arrive_and_wait();
-      try {
-        work(index);
-        return std::string();
-      } catch (const std::exception& error) {
-        return std::string(error.what());
-      }
-    }));
-  }
-  std::vector<std::string> said;
-  for (auto& each : all) said.push_back(each.get());
-  return said;
-}
-
-std::vector<std::string> start_shards(const SharedCorpus& corpus, int64_t count,
-                                      const std::string& out) {
-  return in_threads(count, [&](int64_t index) { corpus.make({index, count}, out); });
-}
-
-TEST(Tokenize, ShardsMayBeginAtTheSameTime) {
-  const SharedCorpus corpus;
-  for (int round = 0; round < 8; ++round) {
-    const std::string out = format("round{}", round);
-    EXPECT_EQ(start_shards(corpus, 4, out), Texts(4));
-    for (const int part : {1, 2, 3}) EXPECT_TRUE(corpus.has(format("{}.parts/{}.idx", out, part)));
-    EXPECT_TRUE(corpus.make({}, out).complete);
-    corpus.expect_whole(out);
-  }
-}
-
-TEST(Tokenize, LeavesThePartsOfAnotherCommandAlone) {
-  SharedCorpus corpus;
-  corpus.make({2, 4}, "out");
-  const std::vector<std::string> names = corpus.scratch.names();
-  const std::string part = read_file(corpus.scratch / "out.parts/2.bin");
-  corpus.options.append_eos = false;
-  for (const Shard& shard : {Shard{0, 4}, Shard{2, 4}, Shard{1, 2}, Shard{}}) {
-    const Error error = error_of([&] { corpus.make(shard, "out"); });
-    EXPECT_EQ(error.fault(), Fault::usage) << error.what();
-    EXPECT_NE(std::string(error.what()).find("out.parts: holds the work"), std::string::npos)
-        << error.what();
-  }
-  EXPECT_EQ(error_of([&] {
-              ShardRecord::check_settings(corpus.scratch / "out", corpus.options);
-            }).fault(),
-            Fault::usage);
-  EXPECT_EQ(corpus.scratch.names(), names);
-  EXPECT_EQ(read_file(corpus.scratch / "out.parts/2.bin"), part);
-  corpus.options.append_eos = true;
-  EXPECT_TRUE(corpus.make({}, "out").complete);
-  corpus.expect_whole("out");
-  // Nor are they lost where the shard that they would replace is asked for.
-  corpus.options.append_eos = false;
-  corpus.make({2, 4}, "other");
-  std::filesystem::rename(corpus.scratch / "other.parts", corpus.scratch / "out.parts");
-  corpus.options.append_eos = true;
-  EXPECT_FALSE(corpus.make({}, "out").made);
-  EXPECT_TRUE(corpus.has("out.parts/2.bin"));
-  EXPECT_TRUE(corpus.make({}, "out", true).made);
-  corpus.expect_whole("out");
-}
-
-std::string with_more_text(std::string record) {
-  const std::string key = "\"text_bytes\": ";
-  return record.insert(record.find(key) + key.size(), "1");
-}
-
-TEST(Tokenize, TakesNoCountsThatWereEdited) {
-  const SharedCorpus corpus;
-  for (const Shard& next : {Shard{2, 4}, Shard{}}) {  // who makes the part anew
-    corpus.make({2, 4}, "out");
-    const Path record = corpus.scratch / "out.parts/2.made.json";
-    write_file(record, with_more_text(read_file(record)));
-    corpus.make(next, "out");
-  }
-  corpus.expect_whole("out");
-  const Path record = corpus.scratch / "out.made.json";
-  write_file(record, with_more_text(read_file(record)));
-  EXPECT_EQ(error_of([&] { corpus.make({}, "out"); }).fault(), Fault::usage);
-}
-
-std::vector<std::string> run_ranks(const SharedCorpus& corpus, int64_t count,
-                                   const std::string& out, bool overwrite = false) {
-  return in_threads(count, [&](int64_t index) {
-    const Shard shard{index, count, true};
-    const auto ranks =
-        std::make_shared<Ranks>(corpus.scratch / (out + ".ranks"), shard, "", kQuickRanks);
-    corpus.make(shard, out, overwrite, ranks);
-    ranks->gather("the end");
-  });
-}
-
-TEST(Tokenize, RanksLeaveTheBytesOfOneProcess) {
-  const SharedCorpus corpus;
-  for (const int64_t count : {2, 4, 12}) {
-    const std::string out = format("by{}", count);
-    for (const bool overwrite : {false, false, true}) {
-      EXPECT_EQ(run_ranks(corpus, count, out, overwrite), Texts(static_cast<size_t>(count)));
-      corpus.expect_whole(out);
-    }
-  }
-}
-
-// Stopped by a full disk again and again, with other numbers of ranks, and alone.
-TEST(Tokenize, RanksGoOnWhereOthersWereStopped) {
-  const SharedCorpus corpus;
-  const size_t size = read_file(corpus.scratch / "whole.bin").size();
-  for (const size_t percent : {10, 20, 35, 60, 90}) {
-    const std::string out = format("stopped{}", percent);
-    for (const int64_t count : {3, 3, 1, 2}) {
-      const FileLimit limit(1500 + size * percent / 100);
-      if (count == 1) {
-        error_of([&] { corpus.make({}, out); });
-      } else {
-        EXPECT_NE(run_ranks(corpus, count, out), Texts(static_cast<size_t>(count)));
-      }
-    }
-    EXPECT_EQ(run_ranks(corpus, 2, out), Texts(2));
-    corpus.expect_whole(out);
-  }
-}
-
-TEST(Tokenize, KnowsAShardThatItMade) {
-  const Corpus corpus;
-  corpus.put("a.txt", "one");
-  corpus.tokenize({"a.txt"});
-  const std::vector<Path> files = {corpus.scratch / "a.txt"};
-  const auto record = [&](const TokenizeOptions& options) {
-    return ShardRecord(files, corpus.scratch / "out", options);
-  };
-  const int64_t vocab = test_tokenizer()->vocab_size();
-  EXPECT_EQ(record({}).done(vocab)->report.documents, 1);
-  EXPECT_FALSE(record({.append_eos = true}).done(vocab));
-  EXPECT_EQ(error_of([&] { record({.append_eos = true}).check_replaceable(); }).fault(),
-            Fault::usage);
-  corpus.put("a.txt", "two");
-  EXPECT_FALSE(record({}).done(vocab));
-  EXPECT_EQ(error_of([&] { record({}).check_replaceable(); }).fault(), Fault::usage);
-  // Killed when the new shard had its name and no record yet.
-  corpus.tokenize({"a.txt"});
-  std::filesystem::remove(corpus.scratch / "out.made.json");
-  EXPECT_EQ(error_of([&] { record({}).check_replaceable(); }).fault(), Fault::usage);
-  record({}).write_progress({});
-  record({}).check_replaceable();
-  ShardRecord::check_settings(corpus.scratch / "out", {});
-  corpus.tokenize({"a.txt"});
-  EXPECT_TRUE(record({}).done(vocab));
-  EXPECT_FALSE(std::filesystem::exists(corpus.scratch / "out.journal"));
-}
-
-// A second process neither calls it done nor touches what the first one writes.
-TEST(Tokenize, AsksWhoseAShardIsWhenNobodyWritesIt) {
-  const Corpus corpus;
-  corpus.put("a.txt", "one");
-  corpus.tokenize({"a.txt"});
-  for (const char* suffix : {".bin", ".idx", ".made.json"}) {
-    std::filesystem::rename(corpus.path(std::string("out") + suffix),
-                            corpus.path(std::string("b") + suffix));
-  }
-  for (const char* suffix : {".bin.partial", ".journal"})
-    corpus.put(std::string("b") + suffix, "x");
-  const int other = ::open(corpus.path(".b.lock").c_str(), O_RDWR | O_CREAT, 0666);
-  ASSERT_EQ(::flock(other, LOCK_EX | LOCK_NB), 0);
-  for (const bool overwrite : {false, true}) {
-    const Error error = error_of([&] { corpus.make("a.txt", {}, overwrite, "b"); });
-    EXPECT_NE(std::string(error.what()).find("another process writes"), std::string::npos);
-    EXPECT_TRUE(corpus.has("b.bin.partial") && corpus.has("b.journal"));
-  }
-  ::close(other);
-  EXPECT_FALSE(corpus.make("a.txt", {}, false, "b").made);
-  EXPECT_FALSE(corpus.has("b.bin.partial") || corpus.has("b.journal"));
-}
-
-TEST(Tokenize, MakesADamagedShardAnew) {
-  const Corpus corpus;
-  corpus.put("a.txt", "one and two");
-  EXPECT_TRUE(corpus.make("a.txt").made);
-  EXPECT_FALSE(corpus.make("a.txt").made);
-  EXPECT_TRUE(corpus.make("a.txt", {}, true).made);
-  for (const char* name : {"out.bin", "out.idx"}) {
-    std::filesystem::resize_file(corpus.scratch / name, 1);
-    EXPECT_TRUE(corpus.make("a.txt").made) << name;
-    EXPECT_EQ(corpus.documents(), Texts{"one and two"});
-  }
-  for (const char* record : {"{\"sta", "{}\n", ""}) {
-    corpus.put("out.made.json", record);
-    EXPECT_NE(corpus.refused("a.txt").find("--overwrite"), std::string::npos);
-    EXPECT_TRUE(corpus.make("a.txt", {}, true).made);
-  }
-}
-
-TEST(Tokenize, LeavesTokensOfOthersAlone) {
-  const Corpus corpus;
-  corpus.put("a.txt", "one");
-  corpus.put("out.bin", "not ours");
-  EXPECT_NE(corpus.refused("a.txt").find("out.bin: exists"), std::string::npos);
-  EXPECT_EQ(read_file(corpus.scratch / "out.bin"), "not ours");
-  EXPECT_TRUE(corpus.make("a.txt", {}, true).made);
-}
-
-TEST(Tokenize, LeavesAnotherCommandsProgressAlone) {
-  const Corpus corpus;
-  corpus.put("a.txt", "one");
-  corpus.record("a.txt", {.append_eos = true}).write_progress({});
-  const std::string journal = read_file(corpus.scratch / "out.journal");
-  const std::string said = corpus.refused("a.txt");
-  EXPECT_NE(said.find("did not end | repeat the command"), std::string::npos) << said;
-  EXPECT_EQ(error_of([&] { ShardRecord::check_settings(corpus.scratch / "out", {}); }).fault(),
-            Fault::usage);
-  EXPECT_EQ(read_file(corpus.scratch / "out.journal"), journal);
-  EXPECT_TRUE(corpus.make("a.txt", {}, true).made);
-  // Nor is it lost where the shard that it would replace is asked for.
-  corpus.record("a.txt", {.append_eos = true}).write_progress({});
-  EXPECT_FALSE(corpus.make("a.txt").made);
-  EXPECT_EQ(read_file(corpus.scratch / "out.journal"), journal);
-}
-
-// Killed when the tokens had their name, then again before the first new journal.
-TEST(Tokenize, KeepsItsNameThroughTwoKills) {
-  const Corpus corpus;
-  corpus.put("a.txt", "one");
-  corpus.put("out.bin", "tokens");
-  ShardProgress at;
-  at.report.documents = at.report.tokens = 1;
-  const ShardRecord record = corpus.record("a.txt");
-  record.write_progress(at);
-  EXPECT_EQ(record.begin(test_tokenizer()->vocab_size()).at.report.documents, 0);
-  record.check_replaceable();
-  EXPECT_TRUE(corpus.make("a.txt").made);
-  EXPECT_EQ(corpus.documents(), Texts{"one"});
-}
-
-TEST(Tokenize, AFullDiskLeavesTheShardThatWasThereAndItsRecord) {
-  const Corpus corpus;
-  corpus.put("a.txt", "one");
-  std::string lines;
-  for (int i = 0; i < 1000; ++i) lines += "a\n";
-  corpus.put("b.txt", lines);
-  corpus.make("a.txt");
-  const Error error = error_of([&] {
-    const FileLimit limit(10'000);  // enough for the tokens, not for their index
-    corpus.make("b.txt", {.split = TextSplit::line}, true);
-  });
-  EXPECT_EQ(error.fault(), Fault::data) << error.what();
-  EXPECT_FALSE(corpus.make("a.txt").made);
-  EXPECT_EQ(corpus.documents(), Texts{"one"});
-}
-
-TEST(Tokenize, TakesAwayFilesThatAKillLeftUnnamed) {
-  const Corpus corpus;
-  corpus.put("a.txt", "one");
-  for (const char* name : {".out.idx.12-0.tmp", ".out.made.json.7-1.tmp", ".out.journal.7-2.tmp",
-                           ".out2.idx.1-0.tmp", ".out.idx.mine.tmp"}) {
-    corpus.put(name, "x");
-  }
-  corpus.make("a.txt");
-  EXPECT_EQ(corpus.scratch.names(), (Texts{".out.idx.mine.tmp", ".out.lock", ".out2.idx.1-0.tmp",
-                                           "a.txt", "out.bin", "out.idx", "out.made.json"}));
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <set>
 
+#include "tephra/base/signals.h"
 #include "tephra/eval/report.h"
 #include "tests/eval/scripted_model.h"
 #include "tests/support/error_of.h"
@@ -119,6 +121,22 @@ TEST(Environments, SayWhenALevelHasFewerTasksThanAskedFor) {
   const Score s = evaluate_environments(model, tokenizer, options)[0].score;
   EXPECT_GT(s.problems, 50);
   EXPECT_LT(s.problems, 5000);
+}
+
+// Of few different ones, however many are asked for, and of many until somebody stops it.
+TEST(Environments, AreDrawnInAnEndingTime) {
+  EnvironmentEvalOptions options;
+  options.tasks = int64_t{1} << 40;
+  const auto drawn = [&](const char* name) {
+    return draw_tasks(parse_environments(name)[0], options).size();
+  };
+  const size_t all = drawn("comparison:1");
+  EXPECT_GT(all, 50u);
+  EXPECT_LT(all, 5000u);
+  install_signal_handlers();
+  std::raise(SIGINT);
+  EXPECT_EQ(error_of([&] { drawn("addition:9"); }).fault(), Fault::interrupted);
+  EXPECT_TRUE(take_interrupt());
 }
 
 TEST(Environments, StopALongAnswerAtTwiceItsOwnSolution) {

@@ -121,13 +121,19 @@ TEST(TensorFolder, TheSameTensorsGiveTheSameBytes) {
 TEST(TensorFolder, AnInterruptedRewriteIsNeverAMixture) {
   const Scratch folder;
   write_folder(folder.path(), 100);
-  fail_to_write_folder(folder.path(), 100);  // the first shard is already replaced
+  fail_to_write_folder(folder.path(), 100);  // the first shard was already replaced
   EXPECT_EQ(folder_error(folder),
-            ": holds 3 shards (model-00001-of-00003.safetensors, ...) but no "
+            ": holds 2 shards (model-00002-of-00003.safetensors, ...) but no "
             "model.safetensors.index.json; the copy or export is not complete");
   write_folder(folder.path(), 100);
   fail_to_write_folder(folder.path(), 1);  // shards of other names: the old model stays
   expect_holds_all(folder.path(), 3);
+}
+
+TEST(TensorFolder, AWriteThatFailsLeavesNoShards) {
+  const Scratch folder;
+  fail_to_write_folder(folder.path(), 100);
+  EXPECT_EQ(folder.names(), FolderNames{});
 }
 
 TEST(TensorFolder, SaysWhatIsNotThere) {

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <csignal>
 #include <map>
 
+#include "tephra/base/signals.h"
 #include "tests/support/scratch.h"
 
 namespace tephra {
@@ -142,6 +144,30 @@ TEST(Checkpoint, WritesNeitherOverAModelNorOverItsSource) {
       complaint_of([&] { convert_checkpoint(scratch / "to", scratch / "to", {.force = true}); });
   EXPECT_EQ(onto_itself.first, Fault::usage);
   EXPECT_TRUE(verify_checkpoint(scratch / "to").problems.empty());
+}
+
+// Every shard is a file that is whole, but a part of a model is none.
+TEST(Checkpoint, StoppedHalfwayLeavesNothingBehind) {
+  install_signal_handlers();
+  const Scratch scratch;
+  const auto three_shards = [&] {
+    const ModelSource source{
+        tiny_config(),
+        {{"a", DType::f32, {4}}, {"b", DType::f32, {4}}, {"c", DType::f32, {4}}},
+        {}};
+    write_model_folder(source, scratch / "new/folder", {.max_shard_bytes = 16}, [](size_t i) {
+      if (i == 1) std::raise(SIGINT);
+      return zeros({4}, DType::f32);
+    });
+  };
+  EXPECT_EQ(complaint_of(three_shards).first, Fault::interrupted);
+  EXPECT_EQ(scratch.names(), std::vector<std::string>{});
+  const auto random = [&] {
+    write_random_checkpoint(tiny_config(), "tiny", scratch / "r", 1, RandomInit::standard, {});
+  };
+  EXPECT_EQ(complaint_of(random).first, Fault::interrupted);
+  EXPECT_EQ(scratch.names(), std::vector<std::string>{});
+  EXPECT_TRUE(take_interrupt());
 }
 
 TEST(Checkpoint, ABadSourceLeavesNothingBehind) {

@@ -42,15 +42,6 @@ TEST(Schedule, FollowsHalfACosine) {
   EXPECT_EQ(s.at(50), 1);
 }
 
-TEST(Schedule, WarmsUpAgainFromWhereItEnded) {
-  const Schedule s = Schedule::cosine({.peak = 4, .total = 10, .floor = 1}).rewarm(3, 4, 6);
-  EXPECT_EQ(s.at(10), 1);
-  EXPECT_EQ(s.at(12), 2);
-  EXPECT_EQ(s.at(14), 3);
-  EXPECT_EQ(s.at(17), 1.5);
-  EXPECT_EQ(s.at(20), 0);
-}
-
 TEST(Schedule, CountsInTokensAsWellAsInSteps) {
   const int64_t tokens = int64_t{12} << 40;
   const Schedule s = Schedule::warmup_stable_decay(

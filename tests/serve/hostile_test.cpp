@@ -155,6 +155,14 @@ TEST_F(HostileClients, ChatsOfEveryWrongKindGetAJsonError) {
       R"("messages": [{"role": "user", "content": "x"}], "tool_choice": "required",
          "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
          "properties": {"a>": {"type": "integer"}}}}}])",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": 5}}])",
+      R"("messages": [{"role": "user", "content": "x"}], "tool_choice": "required",
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+         "properties": []}}}])",
+      R"("messages": [{"role": "user", "content": "x"}], "tool_choice": "required",
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+         "properties": {"a": {}}, "required": ["b"]}}}])",
       R"("messages": [{"role": "user", "content": "x"}], "top_logprobs": 5)",
       R"("messages": [{"role": "user", "content": "x"}], "reasoning_effort": "extreme")",
       R"("messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": [])",

@@ -286,7 +286,7 @@ TEST_F(SourcesTest, HoldsAClockThatRunsBackwards) {
 
 TEST_F(SourcesTest, SaysThatAMemoryIsDamagedOrThatThereAreNone) {
   write_file(scratch_ / "memories" / "bad.tmem", "not a memory at all");
-  expect_refused(ask("GET", "/v1/memories/bad"), 500, "is damaged");
+  expect_refused(ask("GET", "/v1/memories/bad"), 500, "cannot be read or written");
   options_.sources.memories.folder.reset();
   start();
   expect_refused(ask("POST", "/v1/chat/completions",

@@ -97,6 +97,9 @@ TEST(JsonGrammar, StringsAndNumbers) {
   expect_texts(R"({"enum": ["red", 3, null, {"a": 1}]})", {"\"red\"", "3", "null", R"({"a":1})"},
                {"\"blue\"", "4", "true"});
   expect_texts(R"({"const": "x"})", {"\"x\""}, {"\"y\""});
+  // Values and a type: what is both.
+  expect_texts(R"({"type": "string", "enum": ["red", 3]})", {"\"red\""}, {"3"});
+  expect_texts(R"({"type": ["integer", "null"], "enum": [3, 0.5, null]})", {"3", "null"}, {"0.5"});
 }
 
 TEST(JsonGrammar, Patterns) {
@@ -207,6 +210,11 @@ TEST(JsonGrammar, SaysWhatItDoesNotUnderstand) {
   EXPECT_EQ(refusal_of(R"({"type": "obj"})"),
             "schema #: type: expected object, array, string, integer, number, boolean or null, got "
             "'obj'");
+  EXPECT_EQ(refusal_of(R"({"type": "string", "const": 5})"),
+            "schema #/const: expected a value of the type \"string\", got none");
+  EXPECT_EQ(refusal_of(R"({"type": "integer", "exclusiveMaximum": -9223372036854775808})"),
+            "schema #: exclusiveMaximum: expected an integer of at most 18 digits, got "
+            "-9223372036854775808");
   EXPECT_EQ(refusal_of(R"({"$ref": "#/$defs/x"})"), "schema #: $ref: there is no #/$defs/x");
   EXPECT_EQ(refusal_of(R"({"$ref": "http://x"})"),
             "schema #: $ref: expected a place in this schema such as #/$defs/name, got 'http://x'");
