@@ -118,13 +118,13 @@ HWY_INLINE void dot_block(const Gemm<In, Out, W>& g, int64_t i, int64_t j) {
   }
 }
 
-// The most rows of A in a block of four columns: their sums, themselves (bf16 in two halves) and a
-// weight fill the registers, 32 of them or, before AVX-512, 16.
-constexpr bool kFewRegisters = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3;
-template <class In>
-constexpr int kMostRows = kFewRegisters              ? 3
-                          : std::is_same_v<In, bf16> ? 4
-                                                     : 6;
+// The most rows of A in a block of four columns. Their sums, themselves (bf16 in two halves) and a
+// weight fill 32 registers; before AVX-512 there are 16, and what is fastest was measured.
+template <class In, class W>
+constexpr int most_rows() {
+  if (HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3) return std::is_same_v<In, W> ? 4 : 3;
+  return std::is_same_v<In, bf16> ? 4 : 6;
+}
 
 // A block of `rows` rows, at most kRows.
 template <int kRows, int kCols, class In, class Out, class W>
@@ -138,10 +138,11 @@ HWY_INLINE void dot_block_of(int64_t rows, const Gemm<In, Out, W>& g, int64_t i,
 // All rows, in nearly equal blocks.
 template <int kCols, class In, class Out, class W>
 HWY_INLINE void dot_column_block(const Gemm<In, Out, W>& g, int64_t j) {
-  int64_t blocks = ceil_div(g.m, int64_t{kMostRows<In>});
+  constexpr int kMost = most_rows<In, W>();
+  int64_t blocks = ceil_div(g.m, int64_t{kMost});
   for (int64_t i = 0; i < g.m; --blocks) {
     const int64_t rows = ceil_div(g.m - i, blocks);
-    dot_block_of<kMostRows<In>, kCols>(rows, g, i, j);
+    dot_block_of<kMost, kCols>(rows, g, i, j);
     i += rows;
   }
 }
