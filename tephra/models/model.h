@@ -95,7 +95,8 @@ struct LoadOptions {
   bool with_gradients = false;
   int64_t usable_tokens = 0;  // ids from here on are padding; 0: the model knows best
   // For inference in f32: matrices that are stored as bf16 stay in the mapped file and are widened
-  // by the products that read them. The results are the same to the bit.
+  // by the products that read them. With few rows the results are the same to the bit, with many
+  // within rounding.
   bool mapped = false;
   WeightPlace place = WeightPlace::mapped;
   NamedWeights weights = {};  // that lie elsewhere; load_model finds them

@@ -10,7 +10,7 @@ namespace tephra {
 //   y_t[c] = bias[c] + sum_k sum_i weight[c, i, k] * u_{t-K+1+k}[h * d + i]
 // u is [N, C], weight [C, d, K], bias [C]. Before a segment's first row come the rows of `left`
 // [B, K-1, C], oldest first; zeros when undefined. On a CPU the weight may be bf16 beside f32, when
-// no gradient is wanted: the bits are those of the weight widened beforehand.
+// no gradient is wanted.
 Tensor grouped_conv(const Tensor& u, const Tensor& weight, const Tensor& bias,
                     const Segments& segments, const Tensor& left);
 

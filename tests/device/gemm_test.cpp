@@ -31,16 +31,17 @@ std::vector<T> numbers(int64_t count, uint32_t seed) {
 }
 
 // A product with its operands; rows are `gap` elements longer than they need to be.
-template <class In, class Out>
+template <class In, class Out, class W = In>
 struct Product {
-  std::vector<In> a, b, bias;
+  std::vector<In> a, bias;
+  std::vector<W> b;
   std::vector<Out> c;
-  Gemm<In, Out> g;
+  Gemm<In, Out, W> g;
 
   Product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, int64_t gap = 0) {
     const int64_t lda = (ta ? m : k) + gap, ldb = (tb ? k : n) + gap, ldc = n + gap;
     a = numbers<In>((ta ? k : m) * lda + 1, 1);
-    b = numbers<In>((tb ? n : k) * ldb + 1, 2);
+    b = numbers<W>((tb ? n : k) * ldb + 1, 2);
     c = numbers<Out>(m * ldc + 1, 3);
     bias = numbers<In>(n + 1, 4);
     g = {m, n, k, a.data(), lda, ta, b.data(), ldb, tb, c.data(), ldc};
@@ -51,11 +52,11 @@ double tolerance(double) { return 1e-13; }
 double tolerance(float) { return 2e-6; }
 double tolerance(bf16) { return 4e-3; }
 
-template <class In, class Out>
-void expect_naive(Product<In, Out> p) {
-  const Gemm<In, Out>& g = p.g;
+template <class In, class Out, class W>
+void expect_naive(Product<In, Out, W> p) {
+  const Gemm<In, Out, W>& g = p.g;
   const std::vector<Out> before = p.c;
-  gemm(Gemm<In, Out>(g));
+  gemm(g);
   for (int64_t i = 0; i < g.m; ++i) {
     for (int64_t j = 0; j < g.ldc; ++j) {
       const auto at = static_cast<size_t>(i * g.ldc + j);
@@ -99,6 +100,20 @@ TEST(Gemm, MatchesTheNaiveLoopInF32) { expect_naive_everywhere<float, float>(); 
 TEST(Gemm, MatchesTheNaiveLoopInBf16) { expect_naive_everywhere<bf16, bf16>(); }
 TEST(Gemm, MatchesTheNaiveLoopFromBf16ToF32) { expect_naive_everywhere<bf16, float>(); }
 
+using WithBf16Weights = Product<float, float, bf16>;
+
+TEST(Gemm, MatchesTheNaiveLoopWithWeightsInBf16) {
+  for (int64_t m = 0; m <= 70; ++m) {
+    for (const auto& [n, k] : {std::pair{1, 31}, {7, 1}, {67, 45}, {34, 130}, {4, 0}}) {
+      WithBf16Weights p(m, n, k, false, true, /*gap=*/m % 3);
+      p.g.accumulate = m % 2 != 0;
+      if (m % 4 < 2) p.g.bias = p.bias.data();
+      expect_naive(std::move(p));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 template <class T>
 bool same(const std::vector<T>& x, const std::vector<T>& y) {
   return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
@@ -131,10 +146,10 @@ TEST(Gemm, GivesTheSameBitsOnAnyNumberOfThreads) {
 }
 
 // Rows [first, first + m) of x W^T, computed on their own.
-template <class In, class Out>
-std::vector<Out> rows_alone(const Product<In, Out>& whole, int64_t first, int64_t m,
+template <class In, class Out, class W>
+std::vector<Out> rows_alone(const Product<In, Out, W>& whole, int64_t first, int64_t m,
                             RowClass rows = RowClass::by_count) {
-  Gemm<In, Out> g = whole.g;
+  Gemm<In, Out, W> g = whole.g;
   std::vector<Out> c(static_cast<size_t>(m * g.n));
   g.a += first * g.lda;
   g.m = m;
@@ -198,6 +213,29 @@ TEST(Gemm, ManyRowsCanBeOfTheClassForFew) {
     EXPECT_EQ(row_class(1), RowClass::many);
   }
   EXPECT_EQ(row_class(64), RowClass::few);
+}
+
+// There is one class for them: the bits of a row are the same alone and among any others, on any
+// number of threads, and those of few rows times the weights in float.
+TEST(Gemm, WeightsInBf16GiveARowTheSameBitsInEveryClass) {
+  constexpr int64_t kRows = 270, kColumns = 71, kDepth = 1043;
+  WithBf16Weights large(kRows, kColumns, kDepth, false, true);
+  set_num_threads(1);
+  gemm(large.g);
+  set_num_threads(2);
+  const auto expect_same = [&](const std::vector<float>& rows, int64_t first, const char* how) {
+    EXPECT_EQ(std::memcmp(rows.data(), large.c.data() + first * kColumns, rows.size() * 4), 0)
+        << how << ", " << rows.size() / kColumns << " rows";
+  };
+  for (const RowClass rows : {RowClass::few, RowClass::by_count, RowClass::many}) {
+    for (const int64_t m : {1, 2, 5, 7, 15, 16, 64, 129, 270}) {
+      const int64_t first = (kRows - m) / 2;
+      expect_same(rows_alone(large, first, m, rows), first, "alone");
+    }
+  }
+  Product<float, float> wide(kRows, kColumns, kDepth, false, true);
+  std::copy(large.b.begin(), large.b.end(), wide.b.begin());
+  expect_same(rows_alone(wide, 3, 40, RowClass::few), 3, "widened");
 }
 
 TEST(Gemm, TheLastRowIsNotATileOfItsOwn) {

@@ -44,9 +44,12 @@ void padded_product(const Gemm<float, float>& g) {
   write_sums(c, g);
 }
 
+// Whether our own dot products compute it: x W^T of few rows, and of any number where the weights
+// are bf16 beside x in float, which oneDNN would need widened and packed for every tile.
 template <class In, class Out, class W>
-bool few_rows(const Gemm<In, Out, W>& g) {
+bool dot_products(const Gemm<In, Out, W>& g) {
   if (g.transpose_a || !g.transpose_b) return false;
+  if (!std::is_same_v<In, W>) return true;
   return g.rows == RowClass::few || (g.rows == RowClass::by_count && g.m < kDecodeRows);
 }
 
@@ -58,7 +61,7 @@ bool padded_rows(const Gemm<float, float>& g) {
 void product(const Gemm<double, double>& g) { gemm_f64(g); }
 
 void product(const Gemm<float, float>& g) {
-  if (few_rows(g)) return dot_rows(g);
+  if (dot_products(g)) return dot_rows(g);
   if (padded_rows(g)) return padded_product(g);
   library_product(g);
   if (g.bias != nullptr) add_bias(g);
@@ -68,7 +71,7 @@ void product(const Gemm<float, float>& g) {
 // rounded once.
 template <class Out>
 void product(const Gemm<bf16, Out>& g) {
-  if (few_rows(g)) return dot_rows(g);
+  if (dot_products(g)) return dot_rows(g);
   constexpr int64_t kStretch = 2048;  // keeps the widened tile near the cache, whatever K is
   thread_local Scratch<float> wide_a, wide_b, tile;
   float* sums = tile.get(g.m * g.n);
@@ -88,15 +91,9 @@ void product(const Gemm<bf16, Out>& g) {
   write_sums(sums, g);
 }
 
-// The tile's weights are widened, then all is as if they had been float.
 void product(const Gemm<float, float, bf16>& g) {
   TEPHRA_ASSERT(g.transpose_b && !g.transpose_a, "weights in bf16 are for x W^T");
-  if (few_rows(g)) return dot_rows(g);
-  thread_local Scratch<float> wide;
-  float* b = wide.get(g.n * g.k);
-  widen(g.b, g.ldb, g.n, g.k, b);
-  product(Gemm<float, float>{g.m, g.n, g.k, g.a, g.lda, false, b, g.k, true, g.c, g.ldc,
-                             g.accumulate, g.bias, g.rows});
+  dot_rows(g);
 }
 
 // Nearly equal pieces of at most `largest` (and then some), none of them a sliver: oneDNN computes
@@ -127,7 +124,7 @@ struct Tiles {
 // dot products only need enough work to be worth a thread.
 template <class In, class Out, class W>
 int64_t tile_columns(const Gemm<In, Out, W>& g) {
-  if (!few_rows(g)) return 512;
+  if (!dot_products(g)) return 512;
   return std::max<int64_t>(16, (1 << 15) / std::max<int64_t>(1, g.k));
 }
 

@@ -6,6 +6,8 @@
 // Products x W^T have two classes of kernels. Within one, a row's bits do not depend on the other
 // rows: few rows are dot products of our own that read each weight once, many go to oneDNN, with
 // columns cut by (n, k) alone. Unless somebody says otherwise, many are kDecodeRows or more.
+// Weights in bf16 beside x in float have one class, that of dot products: oneDNN would need them
+// widened and packed for every tile (docs/decisions/0117-*.md).
 #pragma once
 
 #include <cstdint>
@@ -56,7 +58,7 @@ struct Gemm {
 };
 
 // On all threads. (double, double), (float, float), (bf16, bf16) and (bf16, float); and (float,
-// float, bf16) for x W^T, where the bits are those of W widened to float beforehand.
+// float, bf16) for x W^T, where the bits are those of few rows times W widened to float.
 template <class In, class Out, class W>
 void gemm(const Gemm<In, Out, W>& g);
 
