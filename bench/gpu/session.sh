@@ -10,8 +10,10 @@
 #                                          there: what has to hold for an integrated build, in one call of
 #                                          nine minutes; or only parts of these names, or of names that
 #                                          begin so (ops, decode, racecheck-pass); into $OUT. Only when
-#                                          asked for: memcheck-ops, memcheck over all tests of ops.
-#                                          SANITIZE_LIMIT: seconds that a sanitizer has, 170
+#                                          asked for: memcheck-ops and memcheck-whole, memcheck over all
+#                                          tests of a room; trainer, profile and peers, which need
+#                                          PyTorch or minutes. SANITIZE_LIMIT: seconds that a sanitizer
+#                                          has, 170
 #   bench/gpu/session.sh hunt KIT          there: looks for answers that depend on chance or on what else
 #                                          runs, each test many times and in every mode of the stream
 #   bench/gpu/session.sh attention KIT     there: layers and kernels of attention beside cuDNN's, at lengths from
@@ -44,7 +46,8 @@ pack() {
   done
   for file in configs/tiny.toml tests/eval/config.json tests/golden/tokenizer-byte-level/tokenizer.json \
     tests/train/gpu_runs_test.py tests/infer/gpu_golden_test.py bench/gpu/attention_peer.py \
-    bench/gpu/attention_layers_peer.py; do
+    bench/gpu/attention_layers_peer.py bench/gpu/step_table.py bench/gpu/trainer_speed.py \
+    tests/infer/gpu_trained_test.py; do
     mkdir -p "$kit/$(dirname "$file")"
     cp "$root/$file" "$kit/$file" || exit 1
   done
@@ -194,14 +197,19 @@ attention() {
 # that a call that is cut has brought out what ended before.
 
 # In the order in which they run, the most important first.
-tests='ops-0 ops-1 ops-2 ops-3 infer optim core-memory core-checksum golden runs runs-bf16'
-alone='large verify step decode-1 decode-2 decode-4 decode-16 decode-64 decode-128 decode-128-short bits-8 bits-4'
-alone="$alone prefill same"
+tests='ops-0 ops-1 ops-2 ops-3 infer optim core-memory core-checksum golden runs runs-bf16 runs-heads'
+alone='large verify trained step decode-1 decode-2 decode-4 decode-16 decode-64 decode-128 decode-128-short bits-8 bits-4'
+alone="$alone prefill prefill-passes serve-prompt serve-1 serve-16 serve-64 drawn-1 drawn-16 drawn-64 flat-64 same"
+long='trainer profile peers-deterministic peers-windows' # only when asked for
 memory='memcheck-symmetric memcheck-pass memcheck-tiles memcheck-cca'
 memory="$memory racecheck-symmetric racecheck-pass racecheck-tiles racecheck-cca"
+memory="$memory synccheck-pass synccheck-tiles synccheck-cca initcheck-pass initcheck-tiles"
 whole_memory='memcheck-ops-0 memcheck-ops-1 memcheck-ops-2 memcheck-ops-3'
 whole_memory="$whole_memory memcheck-ops-4 memcheck-ops-5 memcheck-ops-6 memcheck-ops-7"
+whole_memory="$whole_memory memcheck-whole-optim memcheck-whole-infer-0 memcheck-whole-infer-1 memcheck-whole-infer-2"
+whole_memory="$whole_memory memcheck-whole-infer-3"
 names="device $tests $alone $memory" # of a call that asks for none
+asked_only="$long $whole_memory"
 
 # NAME: how long it may take, and what it is.
 check_part() {
@@ -214,10 +222,17 @@ check_part() {
     core-memory) within 60 "$kit/bin/device_test" --gtest_brief=1 --gtest_filter="$gpu_suites:DeviceNames.*" ;;
     core-checksum) within 60 "$kit/bin/core_test" --gtest_brief=1 --gtest_filter="$gpu_suites" ;;
     golden) within 150 python3 "$kit/tests/infer/gpu_golden_test.py" "$tephra" "$kit" ;;
-    runs) processes 150 killed,moved,kernel,missing,server ;;
+    runs) processes 150 killed,moved,kernel,lost,missing,server ;;
     runs-bf16) processes 150 killed,moved --dtype bf16 ;;
+    runs-heads) processes 150 killed,moved --dtype bf16 --heads 128 ;;
     large) processes 60 large ;;
-    verify) within 60 "$tephra" verify --model "$model" --self-check --dtype bf16 --device gpu --tokens 8 ;;
+    verify) within 60 "$tephra" verify --model "$model" --engine --dtype bf16 --device gpu --tokens 512 ;;
+    trained) within 90 python3 "$kit/tests/infer/gpu_trained_test.py" "$tephra" "$kit" ;;
+    trainer) within 90 python3 "$kit/bench/gpu/trainer_speed.py" "$tephra" --model "$model" ;;
+    profile) within 90 python3 "$kit/bench/gpu/step_table.py" "$tephra" ;;
+    peers-deterministic) peers 60 --deterministic 1x16384 4x4096 32x512 1x16384d64 4x4096d64 32x512d64 1x16384d256 \
+      4x4096d256 32x512d256 ;;
+    peers-windows) peers 120 --flex 1x16384w1024 1x16384w4096 4x4096w1024 ;;
     step) train 90 524288 2 "$tephra" ;;
     same)
       limit=${SAME_TOKENS:+520} # large steps are a call of their own
@@ -225,13 +240,28 @@ check_part() {
       ;;
     decode-128-short) decode 128 16 ;;
     prefill) within 45 "$tephra" bench prefill --model "$model" --device gpu --tokens 16384 ;;
+    # As large as the engine's passes are.
+    prefill-passes) within 45 "$tephra" bench prefill --model "$model" --device gpu --tokens 16384 --chunk 4096 ;;
+    serve-prompt) serve 1 --prompt-tokens 16384 --new-tokens 4 --shared 0 --temperature 0 ;;
+    serve-*) serve "${1#serve-}" --temperature 0 ;;
+    drawn-*) serve "${1#drawn-}" --temperature 0.1 ;;
+    # Random weights make all tokens alike: whole rows of logits come to the host.
+    flat-*) serve "${1#flat-}" --temperature 1 ;;
     decode-*) decode "${1#decode-}" 512 ;;
     bits-*) decode 1 512 --bits "${1#bits-}" ;;
     memcheck-ops-*)
       export GTEST_TOTAL_SHARDS=8 GTEST_SHARD_INDEX="${1#memcheck-ops-}" # of a shell of its own
       sanitize memcheck ops_test "$gpu_suites"
       ;;
+    memcheck-whole-optim) sanitize memcheck optim_test "$gpu_suites" ;;
+    memcheck-whole-infer-*)
+      export GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX="${1#memcheck-whole-infer-}"
+      sanitize memcheck infer_test "$gpu_suites"
+      ;;
     *-symmetric) sanitize "${1%-*}" optim_test 'GpuOptimizer.MakesMatricesThatAreSymmetricToTheBit' ;;
+    synccheck-pass | initcheck-pass)
+      sanitize "${1%-*}" infer_test 'DecodeFormsGpu.ARowAloneHasTheBitsOfOneInCompany' decode
+      ;;
     *-pass) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.ARowAloneHasTheBitsOfOneInCompany' ;;
     *-tiles) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.GiveTheSameBitsWithManyExperts' decode_tiles ;;
     *-cca) sanitize "${1%-*}" ops_test 'Ops/GpuSuite.HasTheValuesAndGradientsOfTheCpu/cca_qk_*' ;;
@@ -262,6 +292,21 @@ decode() {
   shift 2
   within 45 "$tephra" bench decode --model "$model" --device gpu --tokens 96 --context "$context" \
     --batch "$batch" "$@"
+}
+
+# STREAMS FLAGS...: the engine behind its server, 512 + 256 tokens each unless the flags say otherwise.
+serve() {
+  streams=$1
+  shift
+  within 60 "$tephra" bench serve --model "$model" --device gpu --streams "$streams" --seconds 3 --kv-memory 8GiB \
+    --prompt-tokens 512 --new-tokens 256 "$@"
+}
+
+# SECONDS [FLAGS...] SHAPES...
+peers() {
+  limit=$1
+  shift
+  within "$limit" python3 "$kit/bench/gpu/attention_peer.py" "$kit/bin/attention_bench" "$@"
 }
 
 # TOOL BINARY TESTS [KERNELS]: the kernels that are new since a sanitizer last saw all of them, by the smallest
@@ -373,7 +418,7 @@ choose() {
   chosen=$names
   [ $# -gt 0 ] || return 0
   chosen=
-  for name in $names $whole_memory; do
+  for name in $names $asked_only; do
     for asked; do
       matches "$name" "$asked" && chosen="$chosen $name" && break
     done
@@ -382,7 +427,7 @@ choose() {
     for name in $chosen; do
       matches "$name" "$asked" && continue 2
     done
-    die "there is no part '$asked'; parts are: $names $whole_memory"
+    die "there is no part '$asked'; parts are: $names $asked_only"
   done
 }
 
@@ -439,7 +484,7 @@ check() {
   {
     in_turn device
     side_by_side $tests
-    in_turn $alone
+    in_turn $alone $long
     side_by_side $memory $whole_memory
   }
   conclude
@@ -470,7 +515,7 @@ case "${1:-}" in
     "$@"
     ;;
   *)
-    sed -n '3,23s/^# \{0,1\}//p' "$0"
+    sed -n '3,25s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac
