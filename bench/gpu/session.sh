@@ -242,11 +242,11 @@ check_part() {
     prefill) within 45 "$tephra" bench prefill --model "$model" --device gpu --tokens 16384 ;;
     # As large as the engine's passes are.
     prefill-passes) within 45 "$tephra" bench prefill --model "$model" --device gpu --tokens 16384 --chunk 4096 ;;
-    serve-prompt) serve 1 --prompt-tokens 16384 --new-tokens 4 --shared 0 --temperature 0 ;;
-    serve-*) serve "${1#serve-}" --temperature 0 ;;
-    drawn-*) serve "${1#drawn-}" --temperature 0.1 ;;
+    serve-prompt) serve 1 16384 4 --temperature 0 ;;
+    serve-*) serve "${1#serve-}" 512 256 --temperature 0 ;;
+    drawn-*) serve "${1#drawn-}" 512 256 --temperature 0.1 ;;
     # Random weights make all tokens alike: whole rows of logits come to the host.
-    flat-*) serve "${1#flat-}" --temperature 1 ;;
+    flat-*) serve "${1#flat-}" 512 64 --temperature 1 ;;
     decode-*) decode "${1#decode-}" 512 ;;
     bits-*) decode 1 512 --bits "${1#bits-}" ;;
     memcheck-ops-*)
@@ -294,12 +294,14 @@ decode() {
     --batch "$batch" "$@"
 }
 
-# STREAMS FLAGS...: the engine behind its server, 512 + 256 tokens each unless the flags say otherwise.
+# STREAMS PROMPT NEW FLAGS...: the engine behind its server, prompts that have nothing in common.
 serve() {
   streams=$1
-  shift
+  prompt=$2
+  new=$3
+  shift 3
   within 60 "$tephra" bench serve --model "$model" --device gpu --streams "$streams" --seconds 3 --kv-memory 8GiB \
-    --prompt-tokens 512 --new-tokens 256 "$@"
+    --shared 0 --prompt-tokens "$prompt" --new-tokens "$new" "$@"
 }
 
 # SECONDS [FLAGS...] SHAPES...
