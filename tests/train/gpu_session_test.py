@@ -90,7 +90,7 @@ class Session(unittest.TestCase):
         self.assertEqual(ran.stdout.splitlines(), self.lines())
         self.assertEqual(set(self.verdicts().values()), {"PASS"})
         order = list(self.verdicts())
-        self.assertEqual(order[:2] + order[-1:], ["device", "ops-0", "initcheck-tiles"])
+        self.assertEqual(order[:2] + order[-1:], ["device", "ops-0", "initcheck-cca"])
         self.assertLess(order.index("runs"), order.index("step"))
         asked_only = ("memcheck-ops", "memcheck-whole", "trainer", "profile", "peers")
         self.assertEqual([name for name in order if name.startswith(asked_only)], [])
@@ -178,6 +178,11 @@ class Session(unittest.TestCase):
         self.assertEqual(ran.returncode, 2)
         folder = ran.stderr.strip().rpartition(" ")[2]
         self.assertIn("PASSED", (pathlib.Path(folder) / "optim.log").read_text())
+
+    def test_who_left_the_group_of_a_part_ends_with_it(self):
+        self.program(self.kit / "bin/optim_test", "#!/bin/sh\nsetsid sleep 120 &\necho $! >>$PIDS\n" + GTEST)
+        self.assertEqual(self.check("optim").returncode, 0)
+        self.assertEqual([pid for pid in self.pids.read_text().split() if alive(pid)], [])
 
     def test_two_runs_must_end_in_one_state(self):
         self.assertEqual(self.check("same").returncode, 0)
