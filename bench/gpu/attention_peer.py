@@ -7,9 +7,9 @@ python3 bench/gpu/attention_peer.py build/release/attention_bench 1x16384w1024 4
 
 Causal, bf16, 8 query heads on 2 KV heads of 128 (or as wide in heads of 64 or 256), random numbers; FLOPs are
 4 (forward) and 10 (backward) times 1024 * documents * pairs that are seen for all; without a window these count as
-tokens^2 / 2. The peer is cuDNN; with --deterministic it is asked for the same bits every time, as ours has, and these are
-compared. Its windows are reached through JAX; there PyTorch's FlashAttention and, with --flex, its compiled FlexAttention
-are peers, too, and the share is of the fastest.
+tokens^2 / 2. The peer is cuDNN, through PyTorch. That has no windows and refuses to be --deterministic (the same bits every
+time, as ours), so for both it is reached through JAX. With windows PyTorch's FlashAttention and, with --flex, its compiled
+FlexAttention are peers, too, and the share is of the fastest.
 """
 
 import argparse
@@ -110,7 +110,6 @@ def flex(documents, tokens, dim, window):
 
 
 def jax_cudnn(documents, tokens, dim, window):
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
 
     def tensor(columns, seed):
@@ -118,7 +117,8 @@ def jax_cudnn(documents, tokens, dim, window):
 
     inputs, d_o = [tensor(c, i) for i, c in enumerate((COLUMNS, KV_COLUMNS, KV_COLUMNS))], tensor(COLUMNS, 3)
     forward = jax.jit(functools.partial(jax.nn.dot_product_attention, is_causal=True,
-                                        local_window_size=(window - 1, 0), implementation="cudnn"))
+                                        local_window_size=(window - 1, 0) if window else None,
+                                        implementation="cudnn"))
     _, pull = jax.vjp(forward, *inputs)
     backward = jax.jit(lambda p, d: p(d))
 
@@ -147,7 +147,9 @@ def pairs_of(documents, tokens, window):
 def peers(o, documents, tokens, dim, window):
     """Each peer's name and times; one that has nothing for the shape says so."""
     found = {"cuDNN": functools.partial(cudnn, documents, tokens, dim)}
-    if window:
+    if o.deterministic:
+        found = {"cuDNN": functools.partial(jax_cudnn, documents, tokens, dim, window)}
+    elif window:
         of_windows = {"cuDNN": jax_cudnn, "Flash": flash, **({"Flex": flex} if o.flex else {})}
         found = {name: functools.partial(peer, documents, tokens, dim, window) for name, peer in of_windows.items()}
     for name, measure in found.items():
@@ -186,7 +188,9 @@ def main():
     parser.add_argument("--deterministic", action="store_true")
     parser.add_argument("--flex", action="store_true", help="compiles for ten seconds or more a shape")
     o = parser.parse_args()
-    torch.use_deterministic_algorithms(o.deterministic)
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    if o.deterministic:
+        os.environ["XLA_FLAGS"] = "--xla_gpu_deterministic_ops=true"
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"
           f"{', deterministic' if o.deterministic else ''}")
     print(f"{'shape':>14} {'pass':>9} {'peer':>6} {'ours':>9} {'peer':>9} {'ours':>7} {'peer':>7} {'share':>7}")

@@ -1,19 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Where a training step of ZAYA1-8B goes, kernel by kernel, beside what each must do and what this GPU was seen to do a
-moment before: a table in Markdown. Products and copies are timed through PyTorch, long enough to be warm.
+"""Where a training step of ZAYA1-8B goes, kernel by kernel, beside what each must do and what this GPU is seen to do a
+moment later: a table in Markdown. Products and copies are timed through PyTorch, long enough to be warm.
 
     python3 bench/gpu/step_table.py build/release/tephra [--batch-tokens 131072]
 
-"Must" is the time of an op's FLOPs at the rate of a square product, or of its bytes (each input and each output once) at
-the rate of a copy, whichever is longer; "share" is must / measured. The loss is also held against its own three products.
+"Must" is the time of an op's FLOPs at the rate of a square product or, of one that only moves memory, of its bytes (each
+input and each output once) at the rate of a copy; "share" is must / measured. The loss is also held against its own three products.
 """
 import argparse
 import json
 import statistics
 import subprocess
-
-import torch
 
 H, LAYERS, VOCAB, CONTEXT, MICRO = 2048, 40, 262272, 4096, 16384
 QUERIES, KEYS = 1024, 256
@@ -55,6 +53,8 @@ BYTES = {
 
 def seconds(work, least=0.4):
     """The median of single calls after others that took so long together."""
+    import torch
+
     times, total = [], 0.0
     while total < 2 * least or len(times) < 5:
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -70,6 +70,8 @@ def seconds(work, least=0.4):
 
 
 def product_rate(m, n, k):
+    import torch
+
     a = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
     b = torch.randn(k, n, device="cuda", dtype=torch.bfloat16)
     c = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
@@ -77,6 +79,8 @@ def product_rate(m, n, k):
 
 
 def copy_rate():
+    import torch
+
     a = torch.ones(1 << 31, device="cuda", dtype=torch.uint8)
     b = torch.empty_like(a)
     return 2 * a.numel() / seconds(lambda: b.copy_(a), 0.1)
@@ -131,10 +135,9 @@ def main():
     parser.add_argument("tephra")
     parser.add_argument("--batch-tokens", type=int, default=131072)
     o = parser.parse_args()
+    step = profiled_step(o.tephra, o.batch_tokens)  # needs nearly all memory, so before PyTorch takes some
     peak = ceilings()
-    torch.cuda.empty_cache()
-    step = profiled_step(o.tephra, o.batch_tokens)
-    print(f"{torch.cuda.get_device_name()}: a product of 8192 x 8192 x 8192 {peak['square'] / 1e12:.0f} TFLOP/s, "
+    print(f"A product of 8192 x 8192 x 8192 {peak['square'] / 1e12:.0f} TFLOP/s, "
           f"a copy {peak['copy'] / 1e12:.2f} TB/s")
     print(f"a step of {o.batch_tokens} tokens: {min(step['seconds']):.3f} s, {step['tokens_per_second']:.0f} tokens/s, "
           f"the optimizer {step['optimizer_seconds']:.3f} s")

@@ -3,7 +3,7 @@
 """Token probabilities of the engine and of the training pass, of a model that was trained a moment before on a GPU: heads of
 128 in bf16, which both sides have their fastest kernels for. The text is one that the model draws itself.
 
-    gpu_trained_test.py TEPHRA SOURCE_DIR [--steps 150] [--tokens 512]
+    gpu_trained_test.py TEPHRA SOURCE_DIR [--steps 100] [--tokens 512]
 
 Exit code 77 (skipped) where there is no GPU.
 """
@@ -33,7 +33,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tephra")
     parser.add_argument("source", type=pathlib.Path)
-    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--tokens", type=int, default=512)
     o = parser.parse_args()
     probe = subprocess.run([o.tephra, "doctor", "--no-measure", "--json"], capture_output=True, text=True)
@@ -44,6 +44,7 @@ def main():
         sets = [word for s in [*SETTINGS, f"phases.0.steps={o.steps}", f"phases.0.decay_steps={o.steps // 3}"]
                 for word in ("--set", s)]
         run(o.tephra, "train", o.source / "configs/tiny.toml", "--device", "gpu", "--quiet", "--out", f"{folder}/run", *sets)
+        print("trained", flush=True)
         losses = [json.loads(line)["loss"] for line in open(f"{folder}/run/metrics.jsonl")]
         run(o.tephra, "checkpoint", "export", "--from", f"{folder}/run", "--to", f"{folder}/model")
         report = json.loads(run(o.tephra, "verify", "--model", f"{folder}/model", "--engine", "--json", "--quiet",
