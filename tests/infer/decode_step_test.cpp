@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iostream>
 #include <set>
 #include <utility>
 
@@ -214,7 +215,9 @@ TEST_F(DecodeStepGpu, IsNearTheForwardPassWhenItTakesTheSameExperts) {
   const auto model = step_model(step_config(), kFirstGpu);
   const VerifyReport report = verify_engine(*model, 24, 1);
   ASSERT_EQ(report.checks.size(), 1u);
-  EXPECT_LE(report.checks[0].max_abs, 2e-3);  // the bound is for weights of a trained model's size
+  // These weights are larger than a trained model's, for which 2e-4 is the bound.
+  EXPECT_LE(report.checks[0].max_abs, 2e-3);
+  std::cout << format("mean KL {:.2g}\n", report.checks[0].max_abs);
   ASSERT_EQ(report.notes.size(), 1u);
 
   StepBatch batch(*model, {5, 9});
