@@ -11,9 +11,9 @@
 #                                          nine minutes; or only parts of these names, or of names that
 #                                          begin so (ops, decode, racecheck-pass); into $OUT. Only when
 #                                          asked for: memcheck-ops and memcheck-whole, memcheck over all
-#                                          tests of a room; trainer, profile and peers, which need
-#                                          PyTorch or minutes. SANITIZE_LIMIT: seconds that a sanitizer
-#                                          has, 170
+#                                          tests of a room; trainer; profile and peers, which need
+#                                          PyTorch and JAX; more of serve and drawn, flat.
+#                                          SANITIZE_LIMIT: seconds that a sanitizer has, 170
 #   bench/gpu/session.sh hunt KIT          there: looks for answers that depend on chance or on what else
 #                                          runs, each test many times and in every mode of the stream
 #   bench/gpu/session.sh attention KIT     there: layers and kernels of attention beside cuDNN's, at lengths from
@@ -207,9 +207,9 @@ attention() {
 
 # In the order in which they run, the most important first.
 tests='ops-0 ops-1 ops-2 ops-3 infer optim core-memory core-checksum golden runs runs-bf16 runs-heads'
-alone='large verify trained step decode-1 decode-2 decode-4 decode-16 decode-64 decode-128 decode-128-short bits-8 bits-4'
-alone="$alone prefill prefill-2048 prefill-8192 serve-prompt serve-1 serve-16 serve-64 drawn-1 drawn-16 drawn-64 flat-64 same"
-long='trainer profile peers-deterministic peers-windows' # only when asked for
+alone='large verify engine trained step decode-1 decode-2 decode-4 decode-16 decode-64 decode-128 decode-128-short bits-8 bits-4'
+alone="$alone prefill prefill-8192 serve-prompt serve-1 serve-64 drawn-64 same"
+long='prefill-2048 serve-16 drawn-1 drawn-16 flat-64 trainer profile peers-deterministic peers-windows'
 memory='memcheck-symmetric memcheck-pass memcheck-tiles memcheck-cca'
 memory="$memory racecheck-symmetric racecheck-pass racecheck-tiles racecheck-cca"
 memory="$memory synccheck-pass synccheck-tiles synccheck-cca initcheck-step initcheck-cca"
@@ -235,7 +235,8 @@ check_part() {
     runs-bf16) processes 150 killed,moved --dtype bf16 ;;
     runs-heads) processes 150 killed,moved --dtype bf16 --heads 128 ;;
     large) processes 60 large ;;
-    verify) within 60 "$tephra" verify --model "$model" --engine --dtype bf16 --device gpu --tokens 512 ;;
+    verify) within 60 "$tephra" verify --model "$model" --self-check --dtype bf16 --device gpu --tokens 8 ;;
+    engine) within 60 "$tephra" verify --model "$model" --engine --dtype bf16 --device gpu --tokens 512 ;;
     trained) within 90 python3 "$kit/tests/infer/gpu_trained_test.py" "$tephra" "$kit" ;;
     trainer) within 90 python3 "$kit/bench/gpu/trainer_speed.py" "$tephra" --model "$model" ;;
     profile) within 90 python3 "$kit/bench/gpu/step_table.py" "$tephra" ;;
