@@ -367,7 +367,7 @@ state_in() {
 # else its last words.
 figure() {
   found=$(grep -h -o -E -e '^FAIL  .*' -e '\[  FAILED  \] [A-Z].*' "$1" | head -n 2)
-  [ -n "$found" ] || found=$(grep -h -o -E -e '\[  PASSED  \] [0-9]+ tests?' -e '[0-9.]+ tokens/s' \
+  [ -n "$found" ] || found=$(grep -h -o -E -e '\[  PASSED  \] [0-9]+ tests?' -e '[0-9.,]+ tokens/s' \
     -e '^share +[0-9.]+ %' -e 'loss [0-9.]+: [0-9a-f]+' -e 'mean KL, experts replayed.*' -e '^ok  .*' \
     -e '(ERROR|RACECHECK) SUMMARY: .*' "$1" | tail -n 3)
   [ -n "$found" ] || found=$(grep -v '^$' "$1" | tail -n 1)
