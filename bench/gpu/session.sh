@@ -10,7 +10,9 @@
 #                                          there: what has to hold for an integrated build, in one call of
 #                                          nine minutes; or only parts of these names, or of names that
 #                                          begin so (ops, decode, racecheck-pass); into $OUT. Only when
-#                                          asked for: memcheck-ops, memcheck over all tests of ops.
+#                                          asked for: memcheck-ops and memcheck-whole, memcheck over all
+#                                          tests of a room; trainer; profile and peers, which need
+#                                          PyTorch and JAX; more of serve and drawn, flat.
 #                                          SANITIZE_LIMIT: seconds that a sanitizer has, 170
 #   bench/gpu/session.sh hunt KIT          there: looks for answers that depend on chance or on what else
 #                                          runs, each test many times and in every mode of the stream
@@ -44,7 +46,8 @@ pack() {
   done
   for file in configs/tiny.toml tests/eval/config.json tests/golden/tokenizer-byte-level/tokenizer.json \
     tests/train/gpu_runs_test.py tests/infer/gpu_golden_test.py bench/gpu/attention_peer.py \
-    bench/gpu/attention_layers_peer.py; do
+    bench/gpu/attention_layers_peer.py bench/gpu/step_table.py bench/gpu/trainer_speed.py \
+    tests/infer/gpu_trained_test.py; do
     mkdir -p "$kit/$(dirname "$file")"
     cp "$root/$file" "$kit/$file" || exit 1
   done
@@ -98,13 +101,22 @@ ended() {
 
 # SECONDS COMMAND...
 limited() {
+  SESSION_COMMAND=$(mktemp -u session.XXXXXXXXXX) # known to all that the command starts
+  export SESSION_COMMAND
   timeout -k 5 "$@" &
   children=$!
   [ -z "$stopped" ] || hand_on
   ended $children
-  kill -KILL -- -$children 2>/dev/null # whoever outlived the command
+  kill -KILL -- -$children 2>/dev/null # whoever outlived the command,
+  kill_marked                          # in another group, too, as a sanitizer's program may be
   children=
   return $status
+}
+
+# All that began with this command's mark in their environment.
+kill_marked() {
+  grep -l -z -x -F "SESSION_COMMAND=$SESSION_COMMAND" /proc/[0-9]*/environ 2>/dev/null | cut -d / -f 3 |
+    xargs -r kill -KILL 2>/dev/null
 }
 
 # Suites that need a GPU have it in their name; so may tests that need none.
@@ -194,14 +206,19 @@ attention() {
 # that a call that is cut has brought out what ended before.
 
 # In the order in which they run, the most important first.
-tests='ops-0 ops-1 ops-2 ops-3 infer optim core-memory core-checksum golden runs runs-bf16'
-alone='large verify step decode-1 decode-2 decode-4 decode-16 decode-64 decode-128 decode-128-short bits-8 bits-4'
-alone="$alone prefill same"
+tests='ops-0 ops-1 ops-2 ops-3 infer optim core-memory core-checksum golden runs runs-bf16 runs-heads'
+alone='large verify engine trained step decode-1 decode-2 decode-4 decode-16 decode-64 decode-128 decode-128-short bits-8 bits-4'
+alone="$alone prefill prefill-8192 serve-prompt serve-1 serve-64 drawn-64 same"
+long='prefill-2048 serve-16 drawn-1 drawn-16 flat-64 trainer profile peers-deterministic peers-windows'
 memory='memcheck-symmetric memcheck-pass memcheck-tiles memcheck-cca'
 memory="$memory racecheck-symmetric racecheck-pass racecheck-tiles racecheck-cca"
+memory="$memory synccheck-pass synccheck-tiles synccheck-cca initcheck-step initcheck-cca"
 whole_memory='memcheck-ops-0 memcheck-ops-1 memcheck-ops-2 memcheck-ops-3'
 whole_memory="$whole_memory memcheck-ops-4 memcheck-ops-5 memcheck-ops-6 memcheck-ops-7"
+whole_memory="$whole_memory memcheck-whole-optim memcheck-whole-infer-0 memcheck-whole-infer-1 memcheck-whole-infer-2"
+whole_memory="$whole_memory memcheck-whole-infer-3"
 names="device $tests $alone $memory" # of a call that asks for none
+asked_only="$long $whole_memory"
 
 # NAME: how long it may take, and what it is.
 check_part() {
@@ -214,10 +231,18 @@ check_part() {
     core-memory) within 60 "$kit/bin/device_test" --gtest_brief=1 --gtest_filter="$gpu_suites:DeviceNames.*" ;;
     core-checksum) within 60 "$kit/bin/core_test" --gtest_brief=1 --gtest_filter="$gpu_suites" ;;
     golden) within 150 python3 "$kit/tests/infer/gpu_golden_test.py" "$tephra" "$kit" ;;
-    runs) processes 150 killed,moved,kernel,missing,server ;;
+    runs) processes 150 killed,moved,kernel,lost,missing,server ;;
     runs-bf16) processes 150 killed,moved --dtype bf16 ;;
+    runs-heads) processes 150 killed,moved --dtype bf16 --heads 128 ;;
     large) processes 60 large ;;
     verify) within 60 "$tephra" verify --model "$model" --self-check --dtype bf16 --device gpu --tokens 8 ;;
+    engine) within 60 "$tephra" verify --model "$model" --engine --dtype bf16 --device gpu --tokens 512 ;;
+    trained) within 90 python3 "$kit/tests/infer/gpu_trained_test.py" "$tephra" "$kit" ;;
+    trainer) within 90 python3 "$kit/bench/gpu/trainer_speed.py" "$tephra" --model "$model" ;;
+    profile) within 90 python3 "$kit/bench/gpu/step_table.py" "$tephra" ;;
+    peers-deterministic) peers 60 --deterministic 1x16384 4x4096 32x512 1x16384d64 4x4096d64 32x512d64 1x16384d256 \
+      4x4096d256 32x512d256 ;;
+    peers-windows) peers 120 --flex 1x16384w1024 1x16384w4096 4x4096w1024 ;;
     step) train 90 524288 2 "$tephra" ;;
     same)
       limit=${SAME_TOKENS:+520} # large steps are a call of their own
@@ -225,13 +250,29 @@ check_part() {
       ;;
     decode-128-short) decode 128 16 ;;
     prefill) within 45 "$tephra" bench prefill --model "$model" --device gpu --tokens 16384 ;;
+    # As large as the engine's passes are, and were.
+    prefill-*) within 45 "$tephra" bench prefill --model "$model" --device gpu --tokens 16384 --chunk "${1#prefill-}" \
+      --profile ;;
+    serve-prompt) serve 1 16384 4 --temperature 0 ;;
+    serve-*) serve "${1#serve-}" 512 256 --temperature 0 ;;
+    drawn-*) serve "${1#drawn-}" 512 256 --temperature 0.1 ;;
+    # Random weights make all tokens alike: whole rows of logits come to the host.
+    flat-*) serve "${1#flat-}" 512 64 --temperature 1 ;;
     decode-*) decode "${1#decode-}" 512 ;;
     bits-*) decode 1 512 --bits "${1#bits-}" ;;
     memcheck-ops-*)
       export GTEST_TOTAL_SHARDS=8 GTEST_SHARD_INDEX="${1#memcheck-ops-}" # of a shell of its own
       sanitize memcheck ops_test "$gpu_suites"
       ;;
+    memcheck-whole-optim) sanitize memcheck optim_test "$gpu_suites" ;;
+    memcheck-whole-infer-*)
+      export GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX="${1#memcheck-whole-infer-}"
+      sanitize memcheck infer_test "$gpu_suites"
+      ;;
     *-symmetric) sanitize "${1%-*}" optim_test 'GpuOptimizer.MakesMatricesThatAreSymmetricToTheBit' ;;
+    synccheck-pass) sanitize synccheck infer_test 'DecodeFormsGpu.ARowAloneHasTheBitsOfOneInCompany' decode ;;
+    # Of all kernels: what those that are left out write would count as never written.
+    initcheck-step) sanitize initcheck infer_test 'DecodeStepGpu.IsNearTheForwardPassWhenItTakesTheSameExperts' ;;
     *-pass) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.ARowAloneHasTheBitsOfOneInCompany' ;;
     *-tiles) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.GiveTheSameBitsWithManyExperts' decode_tiles ;;
     *-cca) sanitize "${1%-*}" ops_test 'Ops/GpuSuite.HasTheValuesAndGradientsOfTheCpu/cca_qk_*' ;;
@@ -262,6 +303,23 @@ decode() {
   shift 2
   within 45 "$tephra" bench decode --model "$model" --device gpu --tokens 96 --context "$context" \
     --batch "$batch" "$@"
+}
+
+# STREAMS PROMPT NEW FLAGS...: the engine behind its server, prompts that have nothing in common.
+serve() {
+  streams=$1
+  prompt=$2
+  new=$3
+  shift 3
+  within 60 "$tephra" bench serve --model "$model" --device gpu --streams "$streams" --seconds 3 --kv-memory 8GiB \
+    --shared 0 --prompt-tokens "$prompt" --new-tokens "$new" "$@"
+}
+
+# SECONDS [FLAGS...] SHAPES...
+peers() {
+  limit=$1
+  shift
+  within "$limit" python3 "$kit/bench/gpu/attention_peer.py" "$kit/bin/attention_bench" "$@"
 }
 
 # TOOL BINARY TESTS [KERNELS]: the kernels that are new since a sanitizer last saw all of them, by the smallest
@@ -309,7 +367,7 @@ state_in() {
 # else its last words.
 figure() {
   found=$(grep -h -o -E -e '^FAIL  .*' -e '\[  FAILED  \] [A-Z].*' "$1" | head -n 2)
-  [ -n "$found" ] || found=$(grep -h -o -E -e '\[  PASSED  \] [0-9]+ tests?' -e '[0-9.]+ tokens/s' \
+  [ -n "$found" ] || found=$(grep -h -o -E -e '\[  PASSED  \] [0-9]+ tests?' -e '[0-9.,]+ tokens/s' \
     -e '^share +[0-9.]+ %' -e 'loss [0-9.]+: [0-9a-f]+' -e 'mean KL, experts replayed.*' -e '^ok  .*' \
     -e '(ERROR|RACECHECK) SUMMARY: .*' "$1" | tail -n 3)
   [ -n "$found" ] || found=$(grep -v '^$' "$1" | tail -n 1)
@@ -373,7 +431,7 @@ choose() {
   chosen=$names
   [ $# -gt 0 ] || return 0
   chosen=
-  for name in $names $whole_memory; do
+  for name in $names $asked_only; do
     for asked; do
       matches "$name" "$asked" && chosen="$chosen $name" && break
     done
@@ -382,7 +440,7 @@ choose() {
     for name in $chosen; do
       matches "$name" "$asked" && continue 2
     done
-    die "there is no part '$asked'; parts are: $names $whole_memory"
+    die "there is no part '$asked'; parts are: $names $asked_only"
   done
 }
 
@@ -439,7 +497,7 @@ check() {
   {
     in_turn device
     side_by_side $tests
-    in_turn $alone
+    in_turn $alone $long
     side_by_side $memory $whole_memory
   }
   conclude
@@ -470,7 +528,7 @@ case "${1:-}" in
     "$@"
     ;;
   *)
-    sed -n '3,23s/^# \{0,1\}//p' "$0"
+    sed -n '3,25s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <optional>
 
 #include "tephra/base/error.h"
+#include "tephra/base/files.h"
+#include "tephra/base/format.h"
+#include "tephra/base/json.h"
 #include "tephra/base/log.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
+#include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
+#include "tephra/cli/random_model.h"
+#include "tephra/device/device_name.h"
 #include "tephra/device/machine.h"
 #include "tephra/serve/api.h"
 #include "tephra/serve/load.h"
+#include "tephra/text/byte_tokenizer.h"
 
 namespace tephra {
 namespace {
@@ -20,12 +31,17 @@ struct Options {
   std::string api_key_file;
   std::string kv_memory = "1GiB";
   int64_t sequences = 64;
-  std::string dtype = "f32";
+  int64_t prefill_tokens = 0;
+  int64_t bits = 0;
+  std::string dtype = "auto", device = "auto";
   bool throughput = false, json = false;
 };
 
 void describe(Flags& flags, Options& o) {
-  flags.add("--model DIR", o.model, "model folder; it is served by this command itself").required();
+  flags
+      .add("--model DIR", o.model,
+           "model folder, or a preset with random weights; it is served by this command itself")
+      .required();
   flags.add("--port", o.port, "load the server at this port of this machine instead")
       .range(0, 65535);
   flags.add("--api-key-file FILE", o.api_key_file, "its first key is shown to that server");
@@ -35,18 +51,55 @@ void describe(Flags& flags, Options& o) {
   flags.add("--prompt-tokens", o.load.prompt_tokens, "of each prompt").range(1, 1e6);
   flags.add("--new-tokens", o.load.new_tokens, "of each answer").range(2, 1e6);
   flags.add("--shared", o.load.shared, "share of the prompt that is the same for all").range(0, 1);
+  flags.add("--temperature", o.load.temperature, "of each answer; 0: the likeliest tokens")
+      .range(0, 100);
   flags.add("--kv-memory SIZE", o.kv_memory, "of the server");
   flags.add("--sequences", o.sequences, "of the server").range(1, 4096);
+  flags.add("--prefill-tokens", o.prefill_tokens, "of the server; 0: as serve has it")
+      .range(0, 1e6);
   flags.add("--throughput", o.throughput, "of the server: kernels for many answers side by side");
-  flags.add("--dtype", o.dtype, "arithmetic of the server").choices({"f32", "bf16"});
+  flags.add("--dtype", o.dtype, "arithmetic of the server; auto: f32 on the CPU, bf16 on a GPU")
+      .choices({"auto", "f32", "bf16"});
+  flags.add("--bits", o.bits, "of a preset's weights, drawn quantised: 8 or 4; 0: as --dtype")
+      .range(0, 8);
+  describe_device(flags, o.device);
   flags.add("--json", o.json, "one JSON document");
   flags.example("tephra bench serve --model build/quickstart/model --streams 64 --seconds 30");
+  flags.example(
+      "tephra bench serve --model zaya1-8b --device gpu --streams 16 --kv-memory 8GiB "
+      "--temperature 0");
 }
+
+// A preset has no folder: what the server reads of one, with a text for each id, so that every
+// token is an event.
+class WordsFolder {
+ public:
+  explicit WordsFolder(int64_t words)
+      : path_(std::filesystem::temp_directory_path() / format("tephra-words-{}", ::getpid())) {
+    std::filesystem::create_directories(path_);
+    Json json = Json::parse(byte_tokenizer_json(), "tokenizer.json");
+    Json::Object& vocab = json["model"]["vocab"].object();
+    for (int64_t id = std::ssize(vocab); id < words; ++id)
+      vocab.emplace_back(format(".{}", id), id);
+    write_file(path_ / "tokenizer.json", json.dump());
+  }
+  ~WordsFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  WordsFolder(const WordsFolder&) = delete;
+  WordsFolder& operator=(const WordsFolder&) = delete;
+  const Path& path() const { return path_; }
+
+ private:
+  Path path_;
+};
 
 // Ours, on any port.
 class OwnServer {
  public:
-  OwnServer(const Options& o, Model& model) : api_(model, o.model, api_options(o)) {
+  OwnServer(const Options& o, Model& model, const Path& folder)
+      : api_(model, folder, api_options(o)) {
     server_.emplace(
         HttpOptions{.port = 0, .connections = o.load.streams + 16},
         [this](const HttpRequest& request, const HttpClientConnection& client) {
@@ -66,6 +119,7 @@ class OwnServer {
             o.kv_memory);
     api.engine.kv_memory = *bytes;
     api.engine.sequences = o.sequences;
+    api.engine.prefill_tokens = o.prefill_tokens;
     api.engine.throughput = o.throughput;
     api.waiting = 4096;
     return api;
@@ -82,6 +136,14 @@ Json latency_json(const std::vector<double>& sorted) {
                       {"max", percentile(sorted, 1)}};
 }
 
+// By the medians, so that the rest of a round (streams that begin or end) does not count.
+double answer_rate(const Options& o, const StreamLoadReport& r) {
+  return static_cast<double>(o.load.streams) / percentile(r.between, 0.5);
+}
+double prompt_rate(const Options& o, const StreamLoadReport& r) {
+  return static_cast<double>(o.load.prompt_tokens) / percentile(r.first_token, 0.5);
+}
+
 void print_json_report(const Options& o, const StreamLoadReport& r) {
   Json out = Json::Object{
       {"model", o.model},
@@ -89,6 +151,7 @@ void print_json_report(const Options& o, const StreamLoadReport& r) {
       {"clients", o.load.streams},
       {"prompt_tokens_each", o.load.prompt_tokens},
       {"new_tokens_each", o.load.new_tokens},
+      {"temperature", o.load.temperature},
       {"seconds", r.seconds},
       {"streams", r.streams},
       {"lost", r.lost},
@@ -96,6 +159,8 @@ void print_json_report(const Options& o, const StreamLoadReport& r) {
       {"tokens_per_second", static_cast<double>(r.tokens) / r.seconds},
       {"cached_prompt_share", static_cast<double>(r.cached_tokens) /
                                   static_cast<double>(std::max<int64_t>(1, r.prompt_tokens))}};
+  out["median_tokens_per_second"] =
+      Json::Object{{"answers", answer_rate(o, r)}, {"prompts", prompt_rate(o, r)}};
   out["first_token_seconds"] = latency_json(r.first_token);
   out["between_events_seconds"] = latency_json(r.between);
   print_json(out);
@@ -121,19 +186,31 @@ void print_report(const Options& o, const StreamLoadReport& r) {
   row("to the first token", r.first_token);
   row("between events", r.between);
   table.print();
+  print(
+      "at the medians: answers {:.0f} tokens/s, all streams together; prompts {:.0f} tokens/s, one",
+      answer_rate(o, r), prompt_rate(o, r));
 }
 
 int run(const Options& o) {
-  require_folder(o.model, "a model folder");
+  const bool drawn = is_preset(o.model);
+  if (!drawn) require_folder(o.model, "a model folder");
   StreamLoadOptions load = o.load;
   if (!o.api_key_file.empty()) {
     load.api_key = std::string(trim(split(read_file(o.api_key_file), '\n').at(0)));
   }
-  const auto model = load_model(
-      o.model, {.dtype = *parse_dtype(o.dtype), .mapped = true, .place = WeightPlace::automatic});
+  const Device device = parse_device(o.device);
+  const auto model = load_or_draw(o.model,
+                                  {.dtype = dtype_for(o.dtype, device),
+                                   .device = device,
+                                   .mapped = true,
+                                   .place = WeightPlace::automatic},
+                                  o.bits)
+                         .model;
   load.vocab_size = model->tokens().usable;
+  std::optional<WordsFolder> words;
+  if (drawn) words.emplace(load.vocab_size);
   std::optional<OwnServer> own;
-  if (o.port == 0) own.emplace(o, *model);
+  if (o.port == 0) own.emplace(o, *model, words ? words->path() : Path(o.model));
   load.port = own ? own->port() : static_cast<int>(o.port);
   const StreamLoadReport report = load_server(load);
   if (o.json) {

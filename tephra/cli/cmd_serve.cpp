@@ -63,7 +63,7 @@ void describe(Flags& flags, Options& o) {
   flags
       .add("--prefill-tokens", o.prefill_tokens,
            "tokens of prompts that are read between two tokens of the answers; 0: 512, on a GPU "
-           "2048")
+           "8192")
       .range(0, 1e6);
   flags
       .add("--rsa-tokens", o.rsa_tokens,

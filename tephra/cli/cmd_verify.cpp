@@ -19,7 +19,7 @@ struct Options {
   std::optional<std::string> golden;
   std::optional<std::string> known;
   std::optional<std::string> optimizer;
-  bool self_check = false;
+  bool self_check = false, engine = false;
   int64_t tokens = 48;
   int64_t seed = 1;
   int64_t bits = 0;
@@ -46,6 +46,9 @@ void describe(Flags& flags, Options& o) {
   flags.add("--self-check", o.self_check,
             "needs no reference: cached decoding, chunks, rollback and packing against the full "
             "forward pass; on a GPU also the engine's kernels for single tokens");
+  flags.add("--engine", o.engine,
+            "of the self-check only what is for a GPU: token probabilities of the engine's kernels "
+            "against those of the training pass, on a text that the model draws");
   flags.add("--tokens", o.tokens, "tokens of the self-check").range(2, 1e6);
   flags.add("--seed", o.seed, "of the self-check's tokens").range(0, 9e18);
   flags.add("--bits", o.bits, "of a preset's weights, drawn quantised: 8 or 4; 0: as --dtype")
@@ -63,6 +66,7 @@ void describe(Flags& flags, Options& o) {
   flags.example("tephra verify --golden tests/golden/attention/attention-mla.safetensors");
   flags.example("tephra verify --model zaya1-8b --self-check --dtype bf16 --device gpu");
   flags.example("tephra verify --model zaya1-8b --bits 4 --self-check --dtype bf16 --device gpu");
+  flags.example("tephra verify --model zaya1-8b --engine --tokens 512 --dtype bf16 --device gpu");
   flags.example("tephra verify --known zaya1-8b --model models/ZAYA1-8B");
 }
 
@@ -125,9 +129,9 @@ Device device_of(const Options& o) {
 }
 
 VerifyReport verify_layer(const SafetensorsFile& golden, const Options& o) {
-  require(!o.model && !o.self_check && !o.optimizer && !o.known,
+  require(!o.model && !o.self_check && !o.engine && !o.optimizer && !o.known,
           "{} is of one attention layer and holds its weights; leave out --model, --known, "
-          "--self-check and --optimizer",
+          "--self-check, --engine and --optimizer",
           golden.path().string());
   return verify_attention(golden, *parse_dtype(o.dtype), device_of(o));
 }
@@ -158,15 +162,17 @@ VerifyReport verify_model(const std::optional<SafetensorsFile>& golden, const Op
   if (golden) report = verify_file(*model, *golden, o);
   if (known) add(verify_known(*model, *known));
   if (o.self_check) add(verify_itself(*model, o.tokens, static_cast<uint64_t>(o.seed)));
-  if (o.self_check && device_of(o).kind == Device::Kind::gpu) {
+  if ((o.self_check || o.engine) && device_of(o).kind == Device::Kind::gpu) {
     add(verify_engine(*model, o.tokens, static_cast<uint64_t>(o.seed)));
   }
+  require(!o.engine || !report.checks.empty(),
+          "--engine: expected a GPU and a model in bf16 that has kernels for single tokens there");
   return report;
 }
 
 int run(const Options& o) {
-  require(o.golden || o.known || o.self_check,
-          "expected --golden FILE, --known NAME or --self-check, got none of them");
+  require(o.golden || o.known || o.self_check || o.engine,
+          "expected --golden FILE, --known NAME, --self-check or --engine, got none of them");
   require(!o.optimizer || o.golden, "--optimizer: expected --golden FILE with it, got none");
   const std::optional<SafetensorsFile> golden =
       o.golden ? std::optional(SafetensorsFile::open(*o.golden)) : std::nullopt;

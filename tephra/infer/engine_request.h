@@ -79,7 +79,7 @@ struct EngineOptions {
   int64_t sequences = 64;                // side by side, at most
   int64_t context = 0;                   // tokens of a request, at most; 0: the model's limit
   int64_t block_tokens = 0;              // 0: as the model's state wants it
-  int64_t prefill_tokens = 0;  // of all prompts in one step, roughly; 0: 512, on a GPU 2048
+  int64_t prefill_tokens = 0;  // of all prompts in one step, roughly; 0: 512, on a GPU 8192
   bool prefix_cache = true;
   // Answers grow in the kernels for many rows: more in all where many run side by side, while a
   // single one is slower. Either way the bits of an answer do not depend on its neighbours.

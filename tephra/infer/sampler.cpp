@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <vector>
 
@@ -24,14 +25,44 @@ int32_t likeliest(std::span<const float> logits) {
   return static_cast<int32_t>(best);
 }
 
-// Keeps the shortest run of likeliest candidates whose share of the mass reaches top_p.
-void keep_top_p(std::vector<Candidate>& sorted, double top_p) {
-  double total = 0;
-  for (const Candidate& c : sorted) total += c.weight;
-  double mass = 0;
-  size_t kept = 0;
-  while (kept < sorted.size() && mass < top_p * total) mass += sorted[kept++].weight;
-  sorted.resize(std::max<size_t>(kept, 1));
+// The likeliest first, sorted only as far as they are asked for: a large vocabulary has tens of
+// thousands of candidates, and most draws end within the first few.
+class LikeliestFirst {
+ public:
+  explicit LikeliestFirst(std::vector<Candidate>& all) : all_(all) {}
+
+  const Candidate& operator[](size_t i) {
+    while (i >= sorted_) sort_more();
+    return all_[i];
+  }
+
+ private:
+  static bool before(const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  }
+  void sort_more() {
+    const size_t end = std::min(all_.size(), std::max<size_t>(256, 8 * sorted_));
+    const auto from = all_.begin() + std::ptrdiff_t(sorted_),
+               to = all_.begin() + std::ptrdiff_t(end);
+    if (to != all_.end()) std::nth_element(from, to, all_.end(), before);
+    std::sort(from, to, before);
+    sorted_ = end;
+  }
+
+  std::vector<Candidate>& all_;
+  size_t sorted_ = 0;
+};
+
+// The same in any order, since nothing is rounded away on the way: each weight, at most 1, goes as
+// multiples of 2^-34 and, what is left of it, of 2^-68 into sums of fewer than 2^53 such.
+double sum_of_weights(const std::vector<Candidate>& candidates) {
+  double high = 0, low = 0;
+  for (const Candidate& c : candidates) {
+    const double most = std::nearbyint(c.weight * 0x1p34) * 0x1p-34;
+    high += most;
+    low += std::nearbyint((c.weight - most) * 0x1p68) * 0x1p-68;
+  }
+  return high + low;
 }
 
 }  // namespace
@@ -112,24 +143,30 @@ void consider(std::vector<Candidate>& candidates, int32_t id, float logit, doubl
   if (weight >= least_weight(s)) candidates.push_back({id, logit, weight});
 }
 
+// Candidates in any order.
 int32_t draw(std::vector<Candidate>& candidates, const Sampling& s, uint32_t sequence,
              uint64_t position) {
-  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-  });
-  if (s.top_k > 0 && candidates.size() > static_cast<size_t>(s.top_k)) {
-    candidates.resize(static_cast<size_t>(s.top_k));
+  double total = sum_of_weights(candidates);
+  LikeliestFirst sorted(candidates);
+  size_t kept = candidates.size();
+  if (s.top_k > 0 && kept > static_cast<size_t>(s.top_k)) {
+    kept = static_cast<size_t>(s.top_k);
+    total = 0;
+    for (size_t i = 0; i < kept; ++i) total += sorted[i].weight;
   }
-  if (s.top_p < 1) keep_top_p(candidates, s.top_p);
-
-  double total = 0;
-  for (const Candidate& c : candidates) total += c.weight;
+  if (s.top_p < 1) {  // the shortest run of the likeliest whose share of the mass reaches it
+    double mass = 0;
+    size_t run = 0;
+    while (run < kept && mass < s.top_p * total) mass += sorted[run++].weight;
+    kept = run;
+    total = mass;
+  }
   double left = uniform({s.seed, sequence, 0}, position) * total;
-  for (const Candidate& c : candidates) {
-    left -= c.weight;
-    if (left < 0) return c.id;
+  for (size_t i = 0; i < kept; ++i) {
+    left -= sorted[i].weight;
+    if (left < 0) return sorted[i].id;
   }
-  return candidates.back().id;
+  return sorted[kept - 1].id;
 }
 
 }  // namespace

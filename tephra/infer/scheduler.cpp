@@ -15,8 +15,12 @@ namespace {
 
 bool on_gpu(Model& model) { return model.parameters().device().kind == Device::Kind::gpu; }
 
+// On a GPU a pass reads all experts, however few tokens each has
+// (docs/decisions/0118-a-pass-over-prompts-has-8192-rows.md).
+constexpr int64_t kCpuPrefill = 512, kGpuPrefill = 8192;
+
 EngineOptions completed(Model& model, EngineOptions o) {
-  if (o.prefill_tokens == 0) o.prefill_tokens = on_gpu(model) ? 2048 : 512;
+  if (o.prefill_tokens == 0) o.prefill_tokens = on_gpu(model) ? kGpuPrefill : kCpuPrefill;
   require(o.sequences >= 1 && o.prefill_tokens >= 1 && o.kv_memory >= 1,
           "engine: expected at least one sequence, one prompt token a step and one byte of KV "
           "memory, got {}, {} and {}",

@@ -96,6 +96,7 @@ class Scheduler {
   // library's choice of kernels goes by their number, so it never changes. On a CPU it is told.
   int64_t prompt_rows_, answer_rows_, logit_rows_;
   PagedState state_;
+  Tensor rows_room_;  // on the host, for rows of logits
   std::vector<int64_t> free_slots_;
   std::list<Sequence> running_;  // by arrival
   std::list<Sequence> waiting_;  // by arrival

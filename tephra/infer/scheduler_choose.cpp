@@ -165,15 +165,20 @@ void Scheduler::choose_from(DecodeStep& step, std::span<const Heard> heard) {
   choose_from_rows(step.logits(), others);
 }
 
+// The room stays: as many fresh pages each step would cost more than the copies into them. Rows
+// that adjoin come together.
 void Scheduler::choose_from_rows(const Tensor& all, std::span<const Heard> heard) {
+  if (heard.empty()) return;
+  if (!rows_room_.defined()) rows_room_ = Tensor({kLogitRows, all.cols()}, DType::f32);
   for (size_t i = 0; i < heard.size(); i += kLogitRows) {
     const auto some = heard.subspan(i, std::min<size_t>(kLogitRows, heard.size() - i));
-    const Tensor logits({std::ssize(some), all.cols()}, DType::f32);
-    for (int64_t r = 0; r < logits.rows(); ++r) {
-      const int64_t from = some[static_cast<size_t>(r)].row;
-      copy_into(logits.slice_rows(r, r + 1), all.slice_rows(from, from + 1));
+    for (size_t begin = 0, end = 0; begin < some.size(); begin = end) {
+      const int64_t first = some[begin].row;
+      while (end < some.size() && some[end].row - first == int64_t(end - begin)) ++end;
+      copy_into(rows_room_.slice_rows(int64_t(begin), int64_t(end)),
+                all.slice_rows(first, first + int64_t(end - begin)));
     }
-    choose_from(logits, some);
+    choose_from(rows_room_.slice_rows(0, std::ssize(some)), some);
   }
 }
 

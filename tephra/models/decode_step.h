@@ -55,7 +55,7 @@ class DecodeStep {
   virtual std::vector<Likeliest> likeliest() const = 0;
   // The usable tokens of each row whose logits are at least least[row], in no order; nothing where
   // they are more than kMostCandidates. Eight bytes each come to the host.
-  static constexpr int64_t kMostCandidates = 8192;
+  static constexpr int64_t kMostCandidates = 32768;
   virtual std::vector<std::optional<std::vector<Likeliest>>> at_least(
       std::span<const float> least) = 0;
 };

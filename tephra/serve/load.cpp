@@ -100,7 +100,7 @@ std::string body_of(const StreamLoadOptions& o, uint64_t number) {
                            {"max_tokens", o.new_tokens},
                            {"ignore_eos", true},
                            {"seed", static_cast<int64_t>(number)},
-                           {"temperature", 1.0},
+                           {"temperature", o.temperature},
                            {"stream", true},
                            {"stream_options", Json::Object{{"include_usage", true}}}})
       .dump();

@@ -18,6 +18,7 @@ struct StreamLoadOptions {
   int64_t new_tokens = 64;
   int64_t vocab_size = 256;  // prompts are random ids below
   double shared = 0.5;       // this share of each prompt is the same for all
+  double temperature = 1;    // of each answer
   uint64_t seed = 1;
 };
 

@@ -206,5 +206,17 @@ TEST(BenchOps, NamesTheNearestOp) {
             "  try: tephra bench ops --list\n");
 }
 
+// A preset has no folder, no weights and no tokenizer; every token is an event all the same.
+TEST(BenchServe, TakesAPresetWithRandomWeights) {
+  const Ran ran = tephra_program({"bench", "serve", "--model", "tiny", "--device", "cpu",
+                                  "--streams", "2", "--seconds", "0.1", "--prompt-tokens", "8",
+                                  "--new-tokens", "5", "--temperature", "0", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json json = Json::parse(ran.out, "bench");
+  EXPECT_EQ(json.find("lost")->integer(), 0) << ran.out;
+  EXPECT_EQ(json.find("temperature")->number(), 0);
+  EXPECT_GT(json.find("median_tokens_per_second")->find("answers")->number(), 0);
+}
+
 }  // namespace
 }  // namespace tephra

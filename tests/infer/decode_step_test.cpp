@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iostream>
 #include <set>
 #include <utility>
 
@@ -153,16 +154,23 @@ TEST_F(DecodeStepGpu, PromptsHaveTheSameBitsHoweverTheyAreCut) {
   }
 }
 
-// Answers of the scheduler: greedy ones and drawn ones.
-std::vector<std::vector<int32_t>> answers(Model& model, int64_t sequences, bool cache) {
-  std::vector<std::vector<int32_t>> said(6);
+// Of six requests: tokens, logprobs where they are asked for, and tokens found in the cache.
+struct Answers {
+  std::vector<std::vector<int32_t>> said = std::vector<std::vector<int32_t>>(6);
+  std::vector<std::vector<double>> logprobs = std::vector<std::vector<double>>(6);
+  std::vector<int64_t> cached = std::vector<int64_t>(6);
+};
+
+// Answers of the scheduler: greedy ones and drawn ones. The last two prompts begin as others do.
+Answers answers(Model& model, int64_t sequences, bool cache) {
+  Answers all;
   Scheduler scheduler(model, {.kv_memory = int64_t{64} << 20,
                               .sequences = sequences,
                               .context = 2000,
                               .block_tokens = kStepBlock,
                               .prefill_tokens = 128,
                               .prefix_cache = cache});
-  for (size_t i = 0; i < said.size(); ++i) {
+  for (size_t i = 0; i < all.said.size(); ++i) {
     EngineRequest r;
     r.prompt = step_tokens(10 + 60 * int64_t(i % 3), uint32_t(i % 2));
     r.max_new_tokens = 7;
@@ -171,30 +179,45 @@ std::vector<std::vector<int32_t>> answers(Model& model, int64_t sequences, bool 
     if (i % 2 == 1) r.sampling.temperature = 1.5;
     if (i % 3 == 2) r.top_logprobs = 1;
     r.on_token = [&, i](const EngineToken& t) {
-      said[i].push_back(t.id);
+      all.said[i].push_back(t.id);
+      if (i % 3 == 2) all.logprobs[i].push_back(t.logprobs.chosen);
       return true;
     };
-    r.on_end = [](const EngineEnd& end) { EXPECT_EQ(end.reason, EndReason::length) << end.error; };
+    r.on_end = [&, i](const EngineEnd& end) {
+      EXPECT_EQ(end.reason, EndReason::length) << end.error;
+      all.cached[i] = end.usage.cached_tokens;
+    };
     scheduler.add(std::move(r));
   }
   while (scheduler.step()) {
   }
-  return said;
+  return all;
 }
 
 TEST_F(DecodeStepGpu, TheSchedulerAnswersTheSameWhateverElseRuns) {
   const auto model = step_model(step_config(), kFirstGpu);
-  const auto together = answers(*model, 8, true);
-  for (const auto& said : together) EXPECT_EQ(said.size(), 7u);
-  EXPECT_EQ(together, answers(*model, 2, true));
-  EXPECT_EQ(together, answers(*model, 1, false));
+  const Answers together = answers(*model, 8, true);
+  for (const auto& said : together.said) EXPECT_EQ(said.size(), 7u);
+  EXPECT_EQ(together.logprobs[5].size(), 7u);
+  const Answers in_turn = answers(*model, 2, true), anew = answers(*model, 1, false);
+  for (const Answers* other : {&in_turn, &anew}) {
+    EXPECT_EQ(other->said, together.said);
+    EXPECT_EQ(other->logprobs, together.logprobs);
+  }
+  // What the cache holds was used, and has the same bits.
+  const std::vector<int64_t> found{0, 0, 0, 0, kStepBlock, kStepBlock}, nothing(6, 0);
+  EXPECT_EQ(together.cached, found);
+  EXPECT_EQ(in_turn.cached, found);
+  EXPECT_EQ(anew.cached, nothing);
 }
 
 TEST_F(DecodeStepGpu, IsNearTheForwardPassWhenItTakesTheSameExperts) {
   const auto model = step_model(step_config(), kFirstGpu);
   const VerifyReport report = verify_engine(*model, 24, 1);
   ASSERT_EQ(report.checks.size(), 1u);
-  EXPECT_LE(report.checks[0].max_abs, 2e-3);  // the bound is for weights of a trained model's size
+  // These weights are larger than a trained model's, for which 2e-4 is the bound.
+  EXPECT_LE(report.checks[0].max_abs, 2e-3);
+  std::cout << format("mean KL {:.2g}\n", report.checks[0].max_abs);
   ASSERT_EQ(report.notes.size(), 1u);
 
   StepBatch batch(*model, {5, 9});
@@ -209,10 +232,13 @@ TEST_F(DecodeStepGpu, IsNearTheForwardPassWhenItTakesTheSameExperts) {
 TEST_F(DecodeStepGpu, OtherDtypesRunByTheOps) {
   const auto model = step_model(step_config(), kFirstGpu, DType::f32);
   const auto on_cpu = step_model(step_config(), kCpu, DType::f32);
-  const auto together = answers(*model, 8, true);
-  EXPECT_EQ(together, answers(*on_cpu, 8, true));
-  EXPECT_EQ(together, answers(*model, 2, true));
-  EXPECT_EQ(together, answers(*model, 100, true));
+  const Answers together = answers(*model, 8, true);
+  EXPECT_EQ(together.said, answers(*on_cpu, 8, true).said);
+  for (const int64_t sequences : {2, 100}) {
+    const Answers other = answers(*model, sequences, true);
+    EXPECT_EQ(other.said, together.said);
+    EXPECT_EQ(other.logprobs, together.logprobs);
+  }
 }
 
 }  // namespace

@@ -7,6 +7,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
+
+#include "tephra/core/rng.h"
 
 namespace tephra {
 namespace {
@@ -158,6 +161,45 @@ TEST(Sampler, DrawsTheSameFromAPartOfTheRow) {
     ASSERT_LT(some.size(), logits.size());
     for (uint64_t position = 0; position < 200; ++position) {
       EXPECT_EQ(sample_among(some, s, 3, position), sample(logits, 400, s, 3, position));
+    }
+  }
+}
+
+// Sorted whole, then walked: what a draw means, however little of it is sorted.
+int32_t drawn_plainly(const std::vector<float>& logits, const Sampling& s, uint64_t position) {
+  std::vector<int32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  const auto logit = [&](int32_t id) { return double(logits[static_cast<size_t>(id)]); };
+  std::stable_sort(ids.begin(), ids.end(),
+                   [&](int32_t a, int32_t b) { return logit(a) > logit(b); });
+  const auto weight = [&](int32_t id) {
+    return std::exp((logit(id) - logit(ids[0])) / s.temperature);
+  };
+  if (s.top_k > 0) ids.resize(std::min(ids.size(), static_cast<size_t>(s.top_k)));
+  double total = 0, mass = 0;
+  for (const int32_t id : ids) total += weight(id);
+  size_t kept = 0;
+  while (kept < ids.size() && mass < s.top_p * total) mass += weight(ids[kept++]);
+  if (s.top_p < 1) ids.resize(kept), total = mass;
+  double left = uniform({s.seed, 0, 0}, position) * total;
+  for (const int32_t id : ids) {
+    if ((left -= weight(id)) < 0) return id;
+  }
+  return ids.back();
+}
+
+TEST(Sampler, DrawsAsFromARowThatIsSortedWhole) {
+  for (const double spread : {0.5, 3.0}) {  // nearly alike, and some that stand out
+    std::vector<float> logits;
+    for (uint64_t i = 0; i < 5000; ++i) {
+      logits.push_back(static_cast<float>(spread * 4 * (uniform({5, 0, 0}, i) - 0.5)));
+    }
+    for (const Sampling& s : {Sampling{.temperature = 1}, Sampling{.temperature = 1, .top_k = 700},
+                              Sampling{.temperature = 1, .top_p = 0.95},
+                              Sampling{.temperature = 0.5, .top_k = 300, .top_p = 0.7}}) {
+      for (uint64_t position = 0; position < 100; ++position) {
+        EXPECT_EQ(sample(logits, 5000, s, 0, position), drawn_plainly(logits, s, position));
+      }
     }
   }
 }

@@ -59,7 +59,7 @@ class Session(unittest.TestCase):
         for name in BINARIES:
             self.program(self.kit / "bin" / name, GTEST)
         self.program(self.kit / "bin" / "tephra", TEPHRA)
-        for script in ("train/gpu_runs_test.py", "infer/gpu_golden_test.py"):
+        for script in ("train/gpu_runs_test.py", "infer/gpu_golden_test.py", "infer/gpu_trained_test.py"):
             self.program(self.kit / "tests" / script, "import sys\nprint('ok    as it should:', *sys.argv[2:])\n")
         shutil.copy(SESSION, self.kit)
         (self.kit / "commit").write_text(commit + "\n")
@@ -90,9 +90,10 @@ class Session(unittest.TestCase):
         self.assertEqual(ran.stdout.splitlines(), self.lines())
         self.assertEqual(set(self.verdicts().values()), {"PASS"})
         order = list(self.verdicts())
-        self.assertEqual(order[:2] + order[-1:], ["device", "ops-0", "racecheck-cca"])
+        self.assertEqual(order[:2] + order[-1:], ["device", "ops-0", "initcheck-cca"])
         self.assertLess(order.index("runs"), order.index("step"))
-        self.assertEqual([name for name in order if name.startswith("memcheck-ops")], [])
+        asked_only = ("memcheck-ops", "memcheck-whole", "trainer", "profile", "peers", "flat")
+        self.assertEqual([name for name in order if name.startswith(asked_only)], [])
         with tarfile.open(self.out / "check.tar.gz") as tar:
             self.assertEqual(sorted(name for name in tar.getnames() if name.endswith(".log")),
                              sorted(f"./{name}.log" for name in order))
@@ -157,9 +158,10 @@ class Session(unittest.TestCase):
         self.program(self.root / "path/sanitizer", tried)
         self.assertEqual(self.check("memcheck-ops", "runs").returncode, 0)
         names = [f"memcheck-ops-{i}" for i in range(8)]
-        self.assertEqual(list(self.verdicts()), ["runs", "runs-bf16", *names])
+        self.assertEqual(list(self.verdicts()), ["runs", "runs-bf16", "runs-heads", *names])
         self.assertIn("--dtype bf16", self.lines()[2])
-        for i, line in enumerate(self.lines()[3:]):
+        self.assertIn("--heads 128", self.lines()[3])
+        for i, line in enumerate(self.lines()[4:]):
             self.assertIn(f" {i} of 8, --tool memcheck", line)
 
     def test_a_folder_that_cannot_be_written_and_a_limit_that_is_none_are_found_first(self):
@@ -176,6 +178,11 @@ class Session(unittest.TestCase):
         self.assertEqual(ran.returncode, 2)
         folder = ran.stderr.strip().rpartition(" ")[2]
         self.assertIn("PASSED", (pathlib.Path(folder) / "optim.log").read_text())
+
+    def test_who_left_the_group_of_a_part_ends_with_it(self):
+        self.program(self.kit / "bin/optim_test", "#!/bin/sh\nsetsid sleep 120 &\necho $! >>$PIDS\n" + GTEST)
+        self.assertEqual(self.check("optim").returncode, 0)
+        self.assertEqual([pid for pid in self.pids.read_text().split() if alive(pid)], [])
 
     def test_two_runs_must_end_in_one_state(self):
         self.assertEqual(self.check("same").returncode, 0)
@@ -253,6 +260,7 @@ class GpuRuns(unittest.TestCase):
         ran = subprocess.run([*command, "--only", "killed,large,server"], capture_output=True, text=True)
         self.assertEqual(ran.returncode, 2)
         self.assertIn("needs a GPU: large, server", ran.stderr)
+        self.assertIn("lost", subprocess.run([*command, "--help"], capture_output=True, text=True).stdout)
 
     def test_a_server_that_says_nothing_has_no_status(self):
         sys.path.insert(0, str(SOURCE / "tests/train"))

@@ -160,16 +160,28 @@ bool reads_pageable_memory(Device device) {
   return reads != 0;
 }
 
-// TEPHRA_GPU_FAIL_AT=N: the Nth op of the process comes with a kernel that fails. How tests see a
-// run end so.
+// TEPHRA_GPU_FAIL_AT=N: the Nth op of the process comes with a kernel that fails; or, with
+// TEPHRA_GPU_FAIL_AS=CODE, it and all after it are answered with this error of the vendor's, as by
+// a device that is lost. How tests see a run end so.
 int64_t fail_at() {
   static const int64_t asked = count_setting("TEPHRA_GPU_FAIL_AT");
   return asked;
 }
 
+Result fail_as() {
+  static const auto asked = static_cast<Result>(count_setting("TEPHRA_GPU_FAIL_AS"));
+  return asked;
+}
+
 void fail_when_asked(Stream& stream) {
   static std::atomic<int64_t> left{fail_at()};
-  if (fail_at() > 0 && --left == 0) stream.launch(fail_here, {.blocks = 1, .threads = 1});
+  if (fail_at() == 0) return;
+  const int64_t after = --left;
+  if (fail_as() != kSuccess) {
+    if (after <= 0) fail(fail_as(), "starting a kernel");
+  } else if (after == 0) {
+    stream.launch(fail_here, {.blocks = 1, .threads = 1});
+  }
 }
 
 }  // namespace
@@ -232,7 +244,7 @@ const std::string& why_unusable(int index) {
 }
 
 Stream::Stream(Device device) : device_(device) {
-  (void)fail_at();  // whatever is wrong with a setting is told before the first op
+  (void)fail_at(), (void)fail_as();  // what is wrong with a setting is told before the first op
   starts_early_ = switch_setting("TEPHRA_GPU_EARLY", true) && can_start_early(device.index);
   synchronous_ = switch_setting("TEPHRA_GPU_SYNC", false);
   enter();
@@ -255,13 +267,16 @@ RawEvent Stream::new_event() const {
 }
 
 void Stream::begin(const char* name) {
-  if (depth_++ > 0) return;
-  enter();
-  current_op = name;
-  fail_when_asked(*this);
-  if (!profiling_) return;
-  timed_.push_back({name, new_event(), new_event()});
-  check(TEPHRA_GPU_API(EventRecord)(timed_.back().begin, raw_), "timing a kernel");
+  if (depth_ == 0) {
+    enter();
+    current_op = name;
+    fail_when_asked(*this);
+    if (profiling_) {
+      timed_.push_back({name, new_event(), new_event()});
+      check(TEPHRA_GPU_API(EventRecord)(timed_.back().begin, raw_), "timing a kernel");
+    }
+  }
+  ++depth_;  // not of one that could not begin
 }
 
 void Stream::end() {
