@@ -2,11 +2,8 @@
 // What the kinds of attention have in common: a model's layer holds one of them.
 #pragma once
 
-#include <span>
-
 #include "tephra/base/function_ref.h"
 #include "tephra/core/segments.h"
-#include "tephra/core/weight.h"
 #include "tephra/nn/state.h"
 
 namespace tephra {
@@ -28,9 +25,6 @@ class AttentionLayer {
 
   // h_NH: the normed stream.
   virtual Tensor forward(const Tensor& h_NH, const LayerContext& context) const = 0;
-
-  // The weights that forward reads first, for those who can have them fetched before.
-  virtual std::span<const Weight> first_weights() const { return {}; }
 
   // The base of the rotary embedding from the next call on.
   virtual void set_rope_theta(double theta) = 0;

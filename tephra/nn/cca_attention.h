@@ -36,7 +36,6 @@ class CcaAttention : public AttentionLayer {
   CcaAttention(const CcaConfig& config, const ParameterStore& store, const std::string& prefix);
 
   Tensor forward(const Tensor& h_NH, const LayerContext& context) const override;
-  std::span<const Weight> first_weights() const override { return qkv_weights_; }
   void set_rope_theta(double theta) override { config_.rope_theta = theta; }
 
   static LayerStateSpec state_spec(const CcaConfig& config);

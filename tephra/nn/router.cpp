@@ -26,9 +26,8 @@ Router::Router(double norm_eps, bool first_layer, const ParameterStore& store,
   if (!first_layer) states_scale_ = store[prefix + "router_states_scale"];
 }
 
-void Router::read_ahead_then(int64_t rows, std::initializer_list<const Tensor*> own,
-                             std::span<const Weight> next) const {
-  read_ahead(rows, own, {only(down_weight_), only(fc1_weight_), only(fc2_weight_), next});
+void Router::read_ahead(int64_t rows, std::initializer_list<const Tensor*> own) const {
+  tephra::read_ahead(rows, own, {only(down_weight_), only(fc1_weight_), only(fc2_weight_)});
 }
 
 RouterOutput Router::forward(const Tensor& h_NH, const Tensor& states_NR,

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <initializer_list>
-#include <span>
 #include <string>
 
 #include "tephra/autograd/parameter.h"
@@ -25,10 +24,10 @@ class Router {
   RouterOutput forward(const Tensor& h_NH, const Tensor& states_NR,
                        const std::string& tap_name) const;
 
-  // Has idle threads fetch what forward will read for these rows and the weights that come after
-  // it; `own` is what the caller reads before.
-  void read_ahead_then(int64_t rows, std::initializer_list<const Tensor*> own,
-                       std::span<const Weight> next) const;
+  // Has idle threads fetch what forward will read for these rows; `own` is what the caller reads
+  // before. Nothing of the next layer: where memory is fast that costs more than it gains
+  // (docs/decisions/0116-*.md).
+  void read_ahead(int64_t rows, std::initializer_list<const Tensor*> own) const;
 
  private:
   double norm_eps_;

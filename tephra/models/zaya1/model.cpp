@@ -116,12 +116,8 @@ void Zaya1::announce_after_attention(size_t i, int64_t rows) const {
   if (moe == nullptr) return;
   const Layer& layer = layers_[i];
   const ResidualScale& merge = layer.after_attention;
-  const bool last = i + 1 == layers_.size();
-  moe->router.read_ahead_then(
-      rows,
-      {&merge.hidden_scale, &merge.hidden_bias, &merge.residual_scale, &merge.residual_bias,
-       &layer.mlp_norm},
-      last ? std::span<const Weight>() : layers_[i + 1].attention->first_weights());
+  moe->router.read_ahead(rows, {&merge.hidden_scale, &merge.hidden_bias, &merge.residual_scale,
+                                &merge.residual_bias, &layer.mlp_norm});
 }
 
 Tensor Zaya1::forward(const Tensor& ids_N, const Segments& given, Decoding* decoding) const {
