@@ -46,6 +46,21 @@ __device__ inline void wait_barrier(uint64_t* barrier, uint32_t parity) {
       : "memory");
 }
 
+// Whether a wait would end at once.
+__device__ inline bool passed_barrier(uint64_t* barrier, uint32_t parity) {
+  uint32_t passed;
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n"
+      "}\n"
+      : "=r"(passed)
+      : "r"(shared_address(barrier)), "r"(parity)
+      : "memory");
+  return passed != 0;
+}
+
 __device__ inline void arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
                : "memory");

@@ -253,16 +253,24 @@ struct DecodeValue {
   }
 };
 
-// A row of the caches for each key.
+// A row of the caches for each key. One of them may be known: it is not looked up again.
 struct DecodeKeyRows {
   const int32_t* table;
   unsigned block_tokens;
+  int known = -1;
+  int64_t known_row = 0;
 
   __device__ DecodeKeyRows(const DecodeAttention& a, int64_t slot)
       : table(a.work.tables + slot * a.sizes.table_width),
         block_tokens(static_cast<unsigned>(a.sizes.block_tokens)) {}
 
+  __device__ void look_up(int key) {
+    if (key == known) return;
+    known_row = (*this)[key];
+    known = key;
+  }
   __device__ int64_t operator[](int key) const {
+    if (key == known) return known_row;
     const unsigned block = static_cast<unsigned>(key) / block_tokens;
     return int64_t{table[block]} * block_tokens +
            (static_cast<unsigned>(key) - block * block_tokens);
@@ -418,7 +426,7 @@ struct DecodeWeighed {
 template <int kGroup>
 class DecodePartsWalk {
  public:
-  // By a whole block; zeros what the group has no rows for.
+  // By a whole block; zeros what the group has no rows for. Nothing where there are no parts.
   __device__ DecodePartsWalk(const DecodeAttention& a, const DecodeKeys& keys,
                              const DecodeKeyRows& rows, int kv_head, int first, int side_by_side,
                              DecodeAttentionShared& shared)
@@ -430,6 +438,7 @@ class DecodePartsWalk {
         walk_(keys, first),
         ahead_(walk_),
         shared_(shared) {
+    if (walk_.done(keys)) return;
     fetch_next(0);
     for (int i = static_cast<int>(threadIdx.x); i < kHeadRows * kKeyStride; i += gpu::kThreads) {
       (&shared.queries[0][0])[i] = bf16(0.0f);

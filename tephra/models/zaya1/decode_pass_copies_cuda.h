@@ -22,17 +22,10 @@ struct PassRooms {
       : first{s.first},
         out{s.out},
         gate{projects ? s.first : s.last},
-        up{s.out},
+        up{s.out + Shared::kUpAt},
         down{projects ? s.last : s.first},
         narrow{s.first} {}
 };
-
-// Told by the multiplying threads, after a barrier of theirs.
-__device__ inline void tell_read(uint32_t* to, int layer, PassRead what) {
-  asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(gpu::hopper::shared_address(to)),
-               "r"(static_cast<uint32_t>(layer * kPassReads + what))
-               : "memory");
-}
 
 template <class Stored>
 class PassCopies {
@@ -52,22 +45,26 @@ class PassCopies {
     for (;; ++layer_) {
       ++time;
       const DecodeLayer& l = s_.at[layer_ % 2].layer;
-      wait_for(kFirstRead);
-      ask_all(rooms_.out, l.out.data, row_, kOut, layer_, kOthersAtOnce);
+      wait_for(kFirstRead, layer_);
+      ask_out(l);
       // One is guessed where none may be chosen, too.
-      const int likely = told(kGuess, time), guessed = likely < p_.sizes.experts ? likely : 0;
+      const int likely = Told(p_, kGuess, time).expert;
+      const int guessed = likely < p_.sizes.experts ? likely : 0;
       s_.guessed = guessed;
-      ask_expert(l, guessed, projects() ? kFirstRead : kKeysRead, kOutRead,
-                 projects() ? kKeysRead : kNarrowRead, kExpertAtOnce);
-      const int chosen = told(kChoice, time);
-      const bool wrong = chosen != guessed && chosen != p_.sizes.experts;
-      if (wrong) ask_expert(l, chosen, kGuessRead, kGuessRead, kGuessDownRead, kPassPieces);
-      if (layer_ + 1 == p_.count) return;
-      if (projects()) {
-        wait_for(wrong ? kChosenRead : kGuessRead);
-      } else {
-        wait_for(wrong ? kChosenDownRead : kGuessDownRead);
+      ask_expert(l, guessed,
+                 {projects() ? kFirstRead : kKeysRead, kOutRead,
+                  projects() ? kKeysRead : kNarrowRead, layer_},
+                 kExpertAtOnce);
+      const Told choice(p_, kChoice, time);
+      s_.chosen = choice.expert;
+      s_.weight = choice.weight;
+      gpu::hopper::arrive(&s_.told);
+      const bool wrong = choice.expert != guessed && choice.expert != p_.sizes.experts;
+      if (wrong) {
+        ask_expert(l, choice.expert, {kUpRead, kUpRead, kDownRead, experts_ - 1}, kPassPieces);
       }
+      if (layer_ + 1 == static_cast<uint32_t>(p_.count)) return;
+      wait_for(projects() ? kUpRead : kDownRead, experts_ - 1);
       ask_first(layer_ + 1);
     }
   }
@@ -84,21 +81,24 @@ class PassCopies {
 
   __device__ bool projects() const { return other_ < 0; }
 
-  __device__ int told(PassTurn turn, uint32_t time) const {
-    return static_cast<int>(Letters<2>(p_.letters->choice[turn][blockIdx.x], time).bits[0]);
-  }
+  // What the router says.
+  struct Told {
+    int expert;
+    float weight;
 
-  __device__ bool has(PassRead what) const {
-    uint32_t read;
-    asm volatile("ld.acquire.cta.shared.u32 %0, [%1];"
-                 : "=r"(read)
-                 : "r"(gpu::hopper::shared_address(&s_.read))
-                 : "memory");
-    return read >= static_cast<uint32_t>(layer_ * kPassReads + what);
-  }
-  __device__ void wait_for(PassRead what) const {
-    while (!has(what)) {
+    __device__ Told(const PassPlan& p, PassTurn turn, uint32_t time) {
+      const Letters<2> letters(p.letters->choice[turn][blockIdx.x], time);
+      expert = static_cast<int>(letters.bits[0]);
+      weight = letters.value(1);
     }
+  };
+
+  // `turn`: how often it had been read before.
+  __device__ bool has(PassRead what, uint32_t turn) const {
+    return gpu::hopper::passed_barrier(&s_.read[what], turn % 2);
+  }
+  __device__ void wait_for(PassRead what, uint32_t turn) const {
+    gpu::hopper::wait_barrier(&s_.read[what], turn % 2);
   }
 
   // When at most `at_once` - 1 of those before are still on their way. `turn` counts how often the
@@ -120,7 +120,7 @@ class PassCopies {
     for (int i = 0; i < kPassPieces; ++i) ask(panel, matrix, row, which, i, turn, at_once);
   }
 
-  __device__ void ask_first(int i) {
+  __device__ void ask_first(uint32_t i) {
     const DecodeLayer& l = s_.at[i % 2].layer;
     if (projects()) {
       ask_all(rooms_.first, l.qkv.data, row_, kFirst, i, kOthersAtOnce);
@@ -129,18 +129,42 @@ class PassCopies {
     }
   }
 
-  // Of what has room, what is needed first. The rooms are free when so much has been read.
-  __device__ void ask_expert(const DecodeLayer& l, int64_t expert, PassRead gate_free,
-                             PassRead up_free, PassRead down_free, int at_once) {
+  // The next layer's first matrix has no room yet, but memory has time: it comes to the L2 cache.
+  __device__ void ask_out(const DecodeLayer& l) {
+    const bool more = layer_ + 1 < static_cast<uint32_t>(p_.count);
+    const DecodeLayer& next = p_.layers[more ? layer_ + 1 : layer_];
+    const void* first = projects() ? next.qkv.data : next.router_down;
+#pragma unroll 1
+    for (int i = 0; i < kPassPieces; ++i) {
+      ask(rooms_.out, l.out.data, row_, kOut, i, layer_, kOthersAtOnce);
+      if (!more) continue;
+      if (projects()) {
+        Shared::Wide::prefetch(first, row_, i);
+      } else {
+        PassNarrow::prefetch(first, other_ * gpu::kSkinnyRows, i);
+      }
+    }
+  }
+
+  // When an expert's rooms are free.
+  struct Free {
+    PassRead gate, up, down;
+    uint32_t turn;
+  };
+
+  // Of what has room, what is needed first. The later half of up's room is free when gate's is.
+  __device__ void ask_expert(const DecodeLayer& l, int64_t expert, const Free& free, int at_once) {
+    constexpr int kHalf = kPassPieces / 2;
     const int64_t row = expert * 2 * kPassWidth + row_;
     int gates = 0, ups = 0, downs = 0;
 #pragma unroll 1
     while (gates + ups + downs < 3 * kPassPieces) {
-      if (gates < kPassPieces && has(gate_free)) {
+      if (gates < kPassPieces && has(free.gate, free.turn)) {
         ask(rooms_.gate, l.gate_up.data, row, kGate, gates++, experts_, at_once);
-      } else if (ups < kPassPieces && has(up_free)) {
-        ask(rooms_.up, l.gate_up.data, row + kPassWidth, kUp, ups++, experts_, at_once);
-      } else if (downs < kPassPieces && has(down_free)) {
+      } else if (ups < kPassPieces && gates > 0 && (ups < kHalf || has(free.up, free.turn))) {
+        ask(rooms_.up, l.gate_up.data, row + kPassWidth, kUp, (ups++ + kHalf) % kPassPieces,
+            experts_, at_once);
+      } else if (downs < kPassPieces && has(free.down, free.turn)) {
         ask(rooms_.down, l.down.data, expert * kPassWidth + row_, kDown, downs++, experts_,
             at_once);
       }
@@ -151,7 +175,8 @@ class PassCopies {
   const PassPlan& p_;
   Shared& s_;
   int64_t row_;
-  int other_, layer_ = 0;
+  int other_;
+  uint32_t layer_ = 0;
   PassRooms<Stored> rooms_;
   uint32_t experts_ = 0;  // that came
   // The last eight pieces that were asked for, the newest lowest, a byte each.

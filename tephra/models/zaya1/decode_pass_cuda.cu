@@ -28,6 +28,7 @@ namespace hopper = gpu::hopper;
 struct PassMerge {
   bf16 hidden_scale, hidden_bias, residual_scale, residual_bias;
 
+  PassMerge() = default;
   __device__ PassMerge(const DecodeMerge& m, int c)
       : hidden_scale(m.hidden_scale[c]),
         hidden_bias(m.hidden_bias[c]),
@@ -39,47 +40,65 @@ struct PassMerge {
   }
 };
 
-// What a block needs of a layer's vectors and of the second convolution: asked for as the layer
-// begins.
+// Eight numbers of bf16. What is read ahead stays as it came: taken apart, it would be waited for
+// where it is asked for.
+__device__ inline gpu::Bits128 eight_at(const bf16* from) {
+  return *reinterpret_cast<const gpu::Bits128*>(from);
+}
+template <class Eight>
+__device__ gpu::Packed<gpu::kWide, bf16> eight_of(const Eight& bits) {
+  gpu::Packed<gpu::kWide, bf16> v;
+  *reinterpret_cast<gpu::Bits128*>(&v) = {bits[0], bits[1], bits[2], bits[3]};
+  return v;
+}
+
+// What a block needs of a layer's vectors and of the second convolution: asked for while the layer
+// before waits for letters. Only the first wave has what it alone needs.
 struct PassVectors {
-  static constexpr int W = gpu::kWide;
   PassMerge after_attention, after_mlp;
-  gpu::Packed<W, bf16> mlp_norm;
-  gpu::Bits128 convolution[2];
+  gpu::Bits128 first_norm, mlp_norm, convolution[2];
   bf16 convolution_bias, narrow_bias, narrow_scale;
-  DecodeTapWeights tap_weights;
-  DecodeTaps taps;
+  gpu::Bits128 taps[2], tap_bias, oldest, older;  // of the first convolution
+
+  __device__ void convolve(const gpu::Packed<gpu::kWide, bf16>& newest, bf16* to) const {
+    DecodeTapWeights weights;
+    reinterpret_cast<gpu::Bits128*>(&weights.taps)[0] = taps[0];
+    reinterpret_cast<gpu::Bits128*>(&weights.taps)[1] = taps[1];
+    weights.bias = eight_of(tap_bias.at);
+    DecodeTaps{eight_of(oldest.at), eight_of(older.at), newest}.convolve(weights, to);
+  }
 };
 
-// A block's part of attention over one KV head's keys, and what it needs for it: also asked for
-// as the layer begins.
+// A block's part of attention over one KV head's keys, and what it needs for it: asked for as the
+// layer begins, before the stream is waited for.
 struct PassAttention {
   static constexpr int W = gpu::kWide, kUnits = (kPassGroup + 1) * kKeyLanes;
   static constexpr int kHalf = kPassValues / 2;
   int kv_head = static_cast<int>(blockIdx.x) % kPassKvHeads;
   int part = static_cast<int>(blockIdx.x) / kPassKvHeads;
   DecodeKeys keys;
-  DecodeKeyRows rows;
   DecodePartsWalk<kPassGroup> walk;
   DecodeTurn turn;
-  gpu::Packed<W, bf16> older, value_before;
+  gpu::Bits128 older, value_before;
 
+  // `rows` keeps the row of the first key, the same in most layers.
   __device__ PassAttention(const DecodeAttention& a, int64_t slot, int position,
-                           DecodeAttentionShared& shared)
+                           DecodeKeyRows& rows, DecodeAttentionShared& shared)
       : keys(position, a.layer.window),
-        rows(a, slot),
-        walk(a, keys, rows, kv_head, part, kDecodeParts, shared),
+        walk(a, keys, first_of(rows), kv_head, part, kDecodeParts, shared),
         turn(a, 0, kv_head) {
     if (!writes()) return;
     if (unit() < kUnits) {
-      older = gpu::load_packed<W>(a.layer.conv_state + (slot * 2 + 1) * kPassChannels +
-                                  channel(a.sizes));
+      older = eight_at(a.layer.conv_state + (slot * 2 + 1) * kPassChannels + channel(a.sizes));
     } else if (value_unit() >= 0 && value_column() >= kHalf) {
-      value_before =
-          gpu::load_packed<W>(a.layer.value_state + slot * kHalf + value_column() - kHalf);
+      value_before = eight_at(a.layer.value_state + slot * kHalf + value_column() - kHalf);
     }
   }
 
+  __device__ const DecodeKeyRows& first_of(DecodeKeyRows& rows) const {
+    if (takes()) rows.look_up((keys.first_chunk + part * keys.chunks_each) * kChunkKeys);
+    return rows;
+  }
   __device__ bool takes() const { return part < keys.parts; }
   __device__ bool writes() const { return part == keys.parts - 1; }  // has the newest key
   // Sixteen threads have a head of the group, or its key; the last sixteen the value.
@@ -111,36 +130,34 @@ class PassBlock {
     begin();
     const int64_t slot = p_.work.slots[0];
     const int position = p_.work.positions[0];
-    cache_row_ = DecodeKeyRows(s_.at[0], slot)[position];
+    DecodeKeyRows rows(s_.at[0], slot);
+    cache_row_ = rows[position];
     if (thread_ < kPanelRows) stream_ = p_.work.stream[column()];
+    PassVectors vectors = ahead(s_.at[0].layer, slot);
     for (int i = 0; i < p_.count; ++i) {
       const DecodeAttention& a = s_.at[i % 2];
       layer_ = i;
       ++time_;
+      PassAttention attention(a, slot, position, rows, s_.attention);
+      const uint64_t next = layer_word(i + 1);
       const auto m = i == 0 ? gpu::load<W>(p_.work.stream + thread_ * W)
                             : row(p_.letters->after_mlp, time_ - 1);
-      // The row's letters go first. Of what is read now nothing is needed before the row is normed.
-      PassAttention attention(a, slot, position, s_.attention);
-      PassVectors vectors = ahead(a.layer, slot);
-      const uint64_t next = layer_word(i + 1);
       project(a.layer, vectors, m);
       convolve(vectors);
       keep_layer(i + 1, next);  // all have left the layer before
       mix(a, slot, attention);
       give_back(vectors);
-      experts(a.layer, vectors, i + 1 < p_.count);
+      experts(a.layer, vectors, slot);
     }
     if (thread_ < kPanelRows) p_.work.stream[column()] = stream_;
   }
 
  private:
-  __device__ void tell(PassRead what) {
-    if (thread_ == 32) tell_read(&s_.read, layer_, what);  // the first wave posts letters
-  }
-  // A lane waits for a piece.
-  __device__ void wait_for(PassMatrix matrix, uint32_t turn) {
-    hopper::wait_barrier(&s_.arrived[matrix][thread_ % kPassPieces], turn % 2);
-    __syncwarp();
+  // By all threads, and after letters: others wait for these.
+  __device__ void tell(PassRead what) { hopper::arrive(&s_.read[what]); }
+  template <class Panel>
+  __device__ void wait_for(const Panel& panel, PassMatrix matrix, uint32_t turn) {
+    panel.await([&](int piece) { hopper::wait_barrier(&s_.arrived[matrix][piece], turn % 2); });
   }
 
   // The tiles of eight channels that a block convolves: blocks that do not project have two.
@@ -157,9 +174,9 @@ class PassBlock {
   }
 
   __device__ PassVectors ahead(const DecodeLayer& l, int64_t slot) const {
-    PassVectors v{.after_attention = PassMerge(l.after_attention, column()),
-                  .after_mlp = PassMerge(l.after_mlp, column()),
-                  .mlp_norm = gpu::load_packed<W>(l.mlp_norm + thread_ * W)};
+    PassVectors v;
+    v.first_norm = eight_at((projects() ? l.input_norm : l.mlp_norm) + thread_ * W);
+    v.mlp_norm = eight_at(l.mlp_norm + thread_ * W);
     const gpu::SkinnyLane lane;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -168,12 +185,17 @@ class PassBlock {
                                           lane.wave * gpu::kSkinnyStep + lane.column);
       }
     }
+    if (thread_ >= 32) return v;
+    v.after_attention = PassMerge(l.after_attention, column());
+    v.after_mlp = PassMerge(l.after_mlp, column());
     v.convolution_bias = l.conv1_bias[convolved_channel()];
     if (thread_ < tiles() * kKeyLanes) {
       const bf16* state = l.conv_state + slot * 2 * kPassChannels + tap_channel();
-      v.tap_weights = DecodeTapWeights::load(l, tap_channel());
-      v.taps.oldest = gpu::load_packed<W>(state);
-      v.taps.older = gpu::load_packed<W>(state + kPassChannels);
+      v.taps[0] = eight_at(l.conv0 + 2 * tap_channel());
+      v.taps[1] = eight_at(l.conv0 + 2 * tap_channel() + W);
+      v.tap_bias = eight_at(l.conv0_bias + tap_channel());
+      v.oldest = eight_at(state);
+      v.older = eight_at(state + kPassChannels);
     }
     if (!projects()) {
       const int row = other_ * gpu::kSkinnyRows + thread_ % gpu::kSkinnyRows;
@@ -198,7 +220,8 @@ class PassBlock {
       for (auto& matrix : s_.arrived) {
         for (uint64_t& piece : matrix) hopper::init_barrier(&piece, 1);
       }
-      s_.read = 0;
+      for (uint64_t& read : s_.read) hopper::init_barrier(&read, kPassThreads);
+      hopper::init_barrier(&s_.told, 1);
       hopper::publish_barriers();
       for (DecodeAttention& a : s_.at) {
         a.work = p_.work;
@@ -209,7 +232,6 @@ class PassBlock {
     keep_layer(0, layer_word(0));
     time_ = p_.letters->time;
     pass_begin();
-    fetch_norm(0);
   }
 
   // A thread's part of a layer's pointers; when kept, they are there after the next barrier.
@@ -224,13 +246,10 @@ class PassBlock {
     if (has_word(i)) reinterpret_cast<uint64_t*>(&s_.at[i % 2].layer)[thread_] = word;
   }
 
-  __device__ void fetch_norm(int i) {
-    const DecodeLayer& l = s_.at[i % 2].layer;
-    norm_ = gpu::load_packed<W>((projects() ? l.input_norm : l.mlp_norm) + thread_ * W);
-  }
-
-  // normed = the norm of the row of which every thread has eight columns, as DecodeNormer's.
-  __device__ void norm(const gpu::Floats<W>& m, const gpu::Packed<W, bf16>& weight) {
+  // normed = the norm of the row of which every thread has eight columns, as DecodeNormer's. A
+  // wave has the columns that it multiplies, here and wherever what it reads comes by letters.
+  __device__ void norm(const gpu::Floats<W>& m, const gpu::Bits128& weight_bits) {
+    const auto weight = eight_of(weight_bits.at);
     float sum = 0;
 #pragma unroll
     for (int k = 0; k < W; ++k) sum += m[k] * m[k];
@@ -243,7 +262,7 @@ class PassBlock {
     const float s = 1.0f / sqrtf(sum / static_cast<float>(kPassWidth) + p_.sizes.eps);
     gpu::store(s_.normed + thread_ * W,
                gpu::Floats<W>::of([&](int k) { return m[k] * s * float(weight[k]); }));
-    pass_sync();
+    __syncwarp();
   }
 
   // A row of the stream, of which every thread gets eight columns. A wave reads its 256 side by
@@ -263,38 +282,36 @@ class PassBlock {
 
   __device__ void project(const DecodeLayer& l, const PassVectors& vectors,
                           const gpu::Floats<W>& m) {
-    norm(m, norm_);
+    norm(m, vectors.first_norm);
     const PassToken<kWidthSteps> token(s_.normed);
-    wait_for(kFirst, layer_);
     if (!projects()) {  // as if attention had nothing to say
-      narrow(l, vectors, token, p_.letters->states[kGuess]);
-      tell(kFirstRead);
+      wait_for(rooms_.narrow, kFirst, layer_);
+      narrow(l, vectors, token, kGuess);
       return;
     }
+    wait_for(rooms_.first, kFirst, layer_);
     multiply_token<kPanelTiles>(rooms_.first, token, s_.sums);
     pass_sync();
-    tell(kFirstRead);
     if (thread_ < 32) {
       post_pairs(p_.letters->latents + block_ * kPanelRows / 2,
                  total(s_.sums, thread_ % kPanelRows), kPanelRows, time_);
     }
+    tell(kFirstRead);
   }
 
   __device__ void mix(const DecodeAttention& a, int64_t slot, PassAttention& attention) {
     if (attention.takes()) attend(a, slot, attention);
     hopper::publish_stores();  // where keys were, the copy engine writes
-    pass_sync();
     tell(kKeysRead);
     if (!projects() && thread_ < 32) combine(attention.keys);
   }
 
   // The first half wave makes the taps of a head, the second those of the other one.
-  __device__ void convolve(PassVectors& vectors) {
+  __device__ void convolve(const PassVectors& vectors) {
     const gpu::SkinnyLane lane;
     if (thread_ < tiles() * kKeyLanes) {
-      vectors.taps.newest = latents(tap_channel());
-      vectors.taps.convolve(vectors.tap_weights,
-                            &s_.taps[thread_ / kKeyLanes][thread_ % kKeyLanes * 2 * W]);
+      vectors.convolve(latents(tap_channel()),
+                       &s_.taps[thread_ / kKeyLanes][thread_ % kKeyLanes * 2 * W]);
     }
     __syncwarp();
     pass_sync();
@@ -309,7 +326,7 @@ class PassBlock {
       float sums[4] = {};
       gpu::multiply_skinny(sums, token, gpu::Bits128{}, vectors.convolution[i]);
       if (lane.row == 0) {
-        float* to = &s_.sums[lane.wave][i * gpu::kSkinnyRows + lane.column / 4];
+        float* to = &s_.sums[lane.wave][kUpSumsAt + i * gpu::kSkinnyRows + lane.column / 4];
         to[0] = sums[0];
         to[1] = sums[1];
       }
@@ -317,7 +334,8 @@ class PassBlock {
     pass_sync();
     if (thread_ < 32) {
       const int count = tiles() * gpu::kSkinnyRows;
-      const float value = total(s_.sums, thread_ % count) + float(vectors.convolution_bias);
+      const float value =
+          total(s_.sums, kUpSumsAt + thread_ % count) + float(vectors.convolution_bias);
       const float next = gpu::shuffle_xor(value, 1);
       if (thread_ < count && thread_ % 2 == 0) {
         post(p_.letters->convolved + convolved_channel() / 2, gpu::bf16_pair(value, next), time_);
@@ -325,33 +343,28 @@ class PassBlock {
     }
   }
 
-  // Eight numbers of bf16 in four letters.
-  __device__ static gpu::Packed<W, bf16> eight(const uint32_t* bits) {
-    gpu::Packed<W, bf16> v;
-    *reinterpret_cast<gpu::Bits128*>(&v) = {bits[0], bits[1], bits[2], bits[3]};
-    return v;
-  }
   __device__ gpu::Packed<W, bf16> latents(int from) const {
-    return eight(Letters<W / 2>(p_.letters->latents + from / 2, time_).bits);
+    return eight_of(Letters<W / 2>(p_.letters->latents + from / 2, time_).bits);
   }
 
   __device__ void attend(const DecodeAttention& a, int64_t slot, PassAttention& attention) {
     const int head = attention.head(), at = attention.at(), kv_head = attention.kv_head;
     const int channel = attention.channel(p_.sizes);
     const bool writes = attention.writes();
-    DecodeTaps taps{.older = attention.older};
+    DecodeTaps taps{.older = eight_of(attention.older.at)};
     if (thread_ < PassAttention::kUnits) {
       const Letter *own = p_.letters->latents + channel / 2,
                    *convolved = p_.letters->convolved + channel / 2;
       const Letters<W> letters([&](int i) { return (i < 2 ? own : convolved) + i % 2 * 2; }, time_);
-      taps.newest = eight(letters.bits);
+      taps.newest = eight_of(letters.bits);
       gpu::store_packed(&s_.latents[head][at], taps.newest);
-      gpu::store_packed(&s_.convolved[head][at], eight(letters.bits + W / 2));
+      gpu::store_packed(&s_.convolved[head][at], eight_of(letters.bits + W / 2));
     } else if (writes && attention.value_unit() >= 0) {
       DecodeValue value;
       value.column = attention.value_column();
       value.now = latents(kPassChannels + value.column);
-      value.before = value.column >= PassAttention::kHalf ? attention.value_before : value.now;
+      value.before =
+          value.column >= PassAttention::kHalf ? eight_of(attention.value_before.at) : value.now;
       value.remember(a, slot, cache_row_, s_.attention);
     }
     __syncwarp();
@@ -401,99 +414,95 @@ class PassBlock {
   __device__ void give_back(const PassVectors& vectors) {
     const Letters<2, true> letters(p_.letters->attended + 2 * thread_, time_);
     reinterpret_cast<uint2*>(s_.attended)[thread_] = {letters.bits[0], letters.bits[1]};
-    pass_sync();
+    __syncwarp();
     const PassToken<kQuerySteps> token(s_.attended);
-    wait_for(kOut, layer_);
+    wait_for(rooms_.out, kOut, layer_);
     multiply_token<kPanelTiles>(rooms_.out, token, s_.sums);
     pass_sync();
-    tell(kOutRead);
     if (thread_ < kPanelRows) {
       stream_ = vectors.after_attention(bf16(total(s_.sums, thread_)), stream_);
       post(p_.letters->after_attention + column(), stream_, time_);
     }
+    tell(kOutRead);
   }
 
   // The expert that was guessed says its part while the router chooses.
-  __device__ void experts(const DecodeLayer& l, const PassVectors& vectors, bool more) {
+  __device__ void experts(const DecodeLayer& l, PassVectors& vectors, int64_t slot) {
     const auto m = row(p_.letters->after_attention, time_);
-    if (more) fetch_norm(layer_ + 1);
     norm(m, vectors.mlp_norm);
-    const PassToken<kWidthSteps> token(s_.normed);
     if (!projects()) {
-      state_ = narrow(l, vectors, token, p_.letters->states[kChoice]);
-      pass_sync();
-      tell(kNarrowRead);
+      state_ = narrow(l, vectors, PassToken<kWidthSteps>(s_.normed), kChoice);
     }
+    const PassMerge merge = vectors.after_mlp;
     bf16 x;
 #pragma unroll 1  // longer code is slower: what all layers run must stay in the caches
     for (int turn = kGuess; turn < kPassTurns; ++turn) {
-      x = expert(token, turn);
+      first_product(turn);
+      if (turn == kGuess && layer_ + 1 < p_.count) {
+        vectors = ahead(s_.at[(layer_ + 1) % 2].layer, slot);
+      }
+      x = second_product(p_.letters->activated[turn]);
       if (turn == kChoice) break;
-      const int chosen = choice(kChoice);
-      if (chosen == p_.sizes.experts) x = bf16(0.0f);
-      if (chosen == p_.sizes.experts || chosen == guessed_) break;
-      pass_sync();  // all have read the sums
+      hopper::wait_barrier(&s_.told, static_cast<uint32_t>(layer_) % 2);
+      if (s_.chosen == p_.sizes.experts) x = bf16(0.0f);
+      if (s_.chosen == p_.sizes.experts || s_.chosen == s_.guessed) break;
+      tell(kDownRead);
     }
     if (thread_ < kPanelRows) {
-      stream_ = vectors.after_mlp(bf16(float(x) * weight_), stream_);
+      stream_ = merge(bf16(float(x) * s_.weight), stream_);
       post(p_.letters->after_mlp + column(), stream_, time_);
     }
+    tell(kDownRead);
   }
 
   // The router's states, with a part of the layer before's in most layers.
   __device__ float narrow(const DecodeLayer& l, const PassVectors& vectors,
-                          const PassToken<kWidthSteps>& token, Letter* to) {
-    multiply_token<1>(rooms_.narrow, token, s_.sums);
+                          const PassToken<kWidthSteps>& token, PassTurn turn) {
+    multiply_token<1>(rooms_.narrow, token, s_.sums, kNarrowSumsAt);
     pass_sync();
+    tell(turn == kGuess ? kFirstRead : kNarrowRead);
     if (thread_ >= 32) return 0;
-    const float sum = total(s_.sums, thread_ % gpu::kSkinnyRows);
+    const float sum = total(s_.sums, kNarrowSumsAt + thread_ % gpu::kSkinnyRows);
     const float now = float(bf16(sum + float(vectors.narrow_bias)));
     const float state =
         l.router_scale ? float(bf16(fmaf(state_, float(vectors.narrow_scale), now))) : now;
-    post_pairs(to + other_ * gpu::kSkinnyRows / 2, state, gpu::kSkinnyRows, time_);
+    post_pairs(p_.letters->states[turn] + other_ * gpu::kSkinnyRows / 2, state, gpu::kSkinnyRows,
+               time_);
     return state;
   }
 
-  // What the router says; also its weight.
-  __device__ int choice(PassTurn turn) {
-    const Letters<2, true> letters(p_.letters->choice[turn][block_], time_);
-    weight_ = letters.value(1);
-    return static_cast<int>(letters.bits[0]);
-  }
-
-  // What an expert says of this thread's column, when its matrices have come.
-  __device__ bf16 expert(const PassToken<kWidthSteps>& token, int turn) {
-    Letter* activated = p_.letters->activated[turn];
-    wait_for(kGate, experts_);
-    guessed_ = s_.guessed;
+  // Of an expert, when its matrices have come.
+  __device__ void first_product(int turn) {
+    const PassToken<kWidthSteps> token(s_.normed);
+    wait_for(rooms_.gate, kGate, experts_);
     multiply_token<kPanelTiles>(rooms_.gate, token, s_.sums);
-    wait_for(kUp, experts_);
-    multiply_token<kPanelTiles>(rooms_.up, token, s_.sums, kPanelRows);
+    wait_for(rooms_.up, kUp, experts_);
+    multiply_token<kPanelTiles>(rooms_.up, token, s_.sums, kUpSumsAt);
     pass_sync();
-    tell(turn == kGuess ? kGuessRead : kChosenRead);
     if (thread_ < 32) {
       const int c = thread_ % kPanelRows;
-      const bf16 value = decode_activated(total(s_.sums, c), total(s_.sums, kPanelRows + c));
-      post_pairs(activated + block_ * kPanelRows / 2, float(value), kPanelRows, time_);
+      const bf16 value = decode_activated(total(s_.sums, c), total(s_.sums, kUpSumsAt + c));
+      post_pairs(p_.letters->activated[turn] + block_ * kPanelRows / 2, float(value), kPanelRows,
+                 time_);
     }
-    const bf16 x = second_product(activated);
-    tell(turn == kGuess ? kGuessDownRead : kChosenDownRead);
-    return x;
+    tell(kUpRead);
   }
 
+  // What the expert says of this thread's column.
   __device__ bf16 second_product(const Letter* from) {
-    const Letters<W / 2, true> letters(from + 2 * thread_, time_, 2 * gpu::kThreads);
+    const int lane = thread_ % 32, first = thread_ / 32 * 128 + 2 * lane;
+    const Letters<W / 2, true> letters(from + first, time_, 64);
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      reinterpret_cast<uint2*>(s_.activated)[thread_ + k * gpu::kThreads] = {
-          letters.bits[2 * k], letters.bits[2 * k + 1]};
+      reinterpret_cast<uint2*>(s_.activated)[first / 2 + k * 32] = {letters.bits[2 * k],
+                                                                    letters.bits[2 * k + 1]};
     }
-    pass_sync();
+    __syncwarp();
     const PassToken<kWidthSteps> token(s_.activated);
-    wait_for(kDown, experts_++);
-    multiply_token<kPanelTiles>(rooms_.down, token, s_.sums);
+    wait_for(rooms_.down, kDown, experts_++);
+    multiply_token<kPanelTiles>(rooms_.down, token, s_.sums, kDownSumsAt);
     pass_sync();
-    return bf16(total(s_.sums, thread_ % kPanelRows));
+    return bf16(total(s_.sums, kDownSumsAt + thread_ % kPanelRows));
   }
 
   const PassPlan& p_;
@@ -501,10 +510,9 @@ class PassBlock {
   int block_, other_, thread_;
   PassRooms<Stored> rooms_;
   int64_t cache_row_ = 0;  // of the newest key
-  int layer_ = 0, guessed_ = 0;
-  uint32_t time_ = 0, experts_ = 0;            // that came
-  float stream_ = 0, state_ = 0, weight_ = 0;  // of this thread's column, or row
-  gpu::Packed<W, bf16> norm_;                  // of the layer that begins
+  int layer_ = 0;
+  uint32_t time_ = 0, experts_ = 0;  // that came
+  float stream_ = 0, state_ = 0;     // of this thread's column, or row
 };
 
 template <class Stored>

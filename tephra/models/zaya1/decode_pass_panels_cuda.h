@@ -12,18 +12,24 @@ namespace tephra::zaya1 {
 enum PassMatrix { kFirst, kOut, kGate, kUp, kDown, kPassMatrices };
 inline constexpr int kPassPieces = 8;
 
-// What the multiplying threads have read of a layer, in this order: its room is free for others.
+// What the multiplying threads have read, all of them: its room is free for others.
 enum PassRead {
-  kFirstRead = 1,  // projections; nothing where there are none
+  kFirstRead,  // projections; nothing where there are none
   kKeysRead,
   kOutRead,
   kNarrowRead,
-  kGuessRead,  // gate and up of the expert that was guessed
-  kGuessDownRead,
-  kChosenRead,  // and of the one that was chosen instead
-  kChosenDownRead,
+  kUpRead,  // and gate, of each expert that came
+  kDownRead,
   kPassReads
 };
+
+// Rows of a matrix that is not packed, in the L2 cache when they are asked for.
+template <class Piece, int kRows>
+__device__ void prefetch_pass_rows(const void* matrix, int64_t row, int piece) {
+  gpu::hopper::prefetch_bytes(
+      static_cast<const std::byte*>(matrix) + (row + piece * kRows) * Piece::kRowBytes,
+      kRows * Piece::kRowBytes);
+}
 
 // Rows of a matrix that is not packed.
 template <class Piece, int kRows>
@@ -59,6 +65,29 @@ struct PassPanel {
       ask_pass_rows<Piece, kPanelRows / kPassPieces>(room, matrix, row, piece, arrived);
     }
   }
+  // wait(piece) for the pieces that a lane reads of; where any lane may read of all, the wave
+  // shares them out and meets.
+  template <class Wait>
+  __device__ static void await(const Wait& wait) {
+    if constexpr (Stored::kPacked) {
+      wait(static_cast<int>(threadIdx.x) % kPassPieces);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kPanelTiles; ++i) {
+        wait((gpu::SkinnyLane().row + i * gpu::kSkinnyRows) * kPassPieces / kPanelRows);
+      }
+    }
+    __syncwarp();
+  }
+  __device__ static void prefetch(const void* matrix, int64_t row, int piece) {
+    if constexpr (Stored::kPacked) {
+      constexpr int kPart = kBytes / kPassPieces;
+      const typename Piece::Panels panels{static_cast<const std::byte*>(matrix), Piece::kGroups};
+      gpu::hopper::prefetch_bytes(panels.panel(row) + piece * kPart, kPart);
+    } else {
+      prefetch_pass_rows<Piece, kPanelRows / kPassPieces>(matrix, row, piece);
+    }
+  }
   __device__ gpu::Bits128 at(int tile, int step) const {
     return Piece{room + tile / Piece::kTiles * Piece::kBytes}.at(tile % Piece::kTiles, step);
   }
@@ -72,7 +101,26 @@ struct PassNarrow {
   __device__ void ask(const void* matrix, int64_t row, int piece, uint64_t* arrived) const {
     ask_pass_rows<Piece, gpu::kSkinnyRows / kPassPieces>(room, matrix, row, piece, arrived);
   }
+  template <class Wait>
+  __device__ static void await(const Wait& wait) {
+    static_assert(kPassPieces == gpu::kSkinnyRows);
+    wait(gpu::SkinnyLane().row);
+    __syncwarp();
+  }
+  __device__ static void prefetch(const void* matrix, int64_t row, int piece) {
+    prefetch_pass_rows<Piece, gpu::kSkinnyRows / kPassPieces>(matrix, row, piece);
+  }
   __device__ gpu::Bits128 at(int, int step) const { return Piece{room}.at(0, step); }
+};
+
+// Where in the sums a product's are. Those after each other without a barrier between have places
+// of their own.
+enum PassSums {
+  kSumsAt = 0,
+  kUpSumsAt = kPanelRows,
+  kDownSumsAt = 2 * kPanelRows,
+  kNarrowSumsAt = 3 * kPanelRows,
+  kPassSums = kNarrowSumsAt + gpu::kSkinnyRows
 };
 
 template <class Stored>
@@ -84,8 +132,9 @@ struct PassShared {
   // Projections, then gate of the expert. Where nothing is projected: the narrow projection, then
   // down, since that is the last to be needed.
   alignas(128) std::byte first[Wide::kBytes > kNarrow ? Wide::kBytes : kNarrow];
-  // The way back, then up.
-  alignas(128) std::byte out[Wide::kBytes];
+  // The way back, then up, whose later half need not wait for it.
+  static constexpr int kUpAt = Out::kBytes - Wide::kBytes / 2;
+  alignas(128) std::byte out[kUpAt + Wide::kBytes];
   // Keys and values, then down; where nothing is projected, gate.
   union {
     alignas(128) std::byte last[Wide::kBytes];
@@ -101,11 +150,13 @@ struct PassShared {
   alignas(16) bf16 attended[kPassQueries];
   alignas(16) bf16 taps[2][kTapsWidth];
   alignas(16) bf16 latents[kPassGroup + 1][kHeadDim], convolved[kPassGroup + 1][kHeadDim];
-  float sums[gpu::kSkinnyWaves][2 * kPanelRows];
+  float sums[gpu::kSkinnyWaves][kPassSums];
   float squares[gpu::kSkinnyWaves];
   uint64_t arrived[kPassMatrices][kPassPieces];
-  uint32_t read;  // of all layers, as PassCopies counts
-  int guessed;
+  uint64_t read[kPassReads];
+  uint64_t told;  // the choice
+  int guessed, chosen;
+  float weight;
 };
 
 // The token at hand, in the registers of those that multiply it.
