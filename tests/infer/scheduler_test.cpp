@@ -9,6 +9,7 @@
 #include "tephra/base/parallel.h"
 #include "tephra/core/rng.h"
 #include "tephra/infer/batch_generate.h"
+#include "tests/infer/step_batch.h"
 #include "tests/support/message_of.h"
 
 namespace tephra {
@@ -285,6 +286,29 @@ TEST(Scheduler, ReadsAPromptOnceForSeveralAnswers) {
     EXPECT_NE(got[1].tokens, got[0].tokens);
     EXPECT_EQ(scheduler.stats().cached_tokens, 15 * c.length);
     EXPECT_EQ(scheduler.stats().blocks_held, 0);
+  }
+}
+
+// Prompts behind blocks of others, and several answers to one, with packed weights.
+TEST(Scheduler, ACachedPrefixGivesTheBitsOfNoneQuantised) {
+  for (const PackedFormat packed : {PackedFormat::q8, PackedFormat::q4}) {
+    const auto model = step_test::quantised_step_model(step_test::step_config(2), {packed, packed},
+                                                       kCpu, DType::f32);
+    Scheduler scheduler(*model, small_blocks());
+    struct Case {
+      int64_t length, cached;
+      size_t answers;
+    };
+    for (const Case& c : {Case{43, 0, 1}, Case{90, 32, 1}, Case{90, 80, 1}, Case{75, 64, 4}}) {
+      std::vector<Answer> got(c.answers);
+      for (size_t i = 0; i < got.size(); ++i) scheduler.add(one_of_several(c.length, i, got[i]));
+      while (scheduler.step()) {
+      }
+      for (size_t i = 0; i < got.size(); ++i) {
+        expect_same(got[i], one_alone(*model, c.length, i), i);
+        EXPECT_EQ(got[i].end.usage.cached_tokens, i == 0 ? c.cached : c.length) << to_text(packed);
+      }
+    }
   }
 }
 
