@@ -65,7 +65,7 @@ check-gpu:
 
 check-aarch64:
 	@tools/setup.sh build && tools/setup.sh check
-	@echo "check: inference kernels compile for aarch64"
+	@echo "check: all vector kernels compile for aarch64"
 	@tools/check_aarch64.sh
 
 check-page:

@@ -95,7 +95,7 @@ function(tephra_test room)
   foreach(name ${TEST_LINKS})
     target_link_libraries(${room}_test PRIVATE tephra_${name})
   endforeach()
-  target_link_libraries(${room}_test PRIVATE tephra_test_support GTest::gtest GTest::gtest_main)
+  target_link_libraries(${room}_test PRIVATE tephra_test_support GTest::gtest)
   target_compile_definitions(${room}_test PRIVATE
     TEPHRA_GOLDEN_DIR="${PROJECT_SOURCE_DIR}/tests/golden"
     TEPHRA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

@@ -33,6 +33,11 @@ std::optional<BlockPool::Block> BlockPool::take(std::optional<Block> after) {
   return block;
 }
 
+void BlockPool::hold(Block block) {
+  TEPHRA_ASSERT(entry(block).holders > 0, "a block gets one more holder beside the first");
+  ++entry(block).holders;
+}
+
 void BlockPool::release(Block block) {
   Entry& e = entry(block);
   TEPHRA_ASSERT(e.holders > 0, "a block is released by someone who holds it");

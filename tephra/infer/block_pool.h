@@ -30,6 +30,7 @@ class BlockPool {
   // A block for the caller alone, the one behind `after` where that is empty. The block that was
   // idle longest is given up when none is empty; nothing when all are held.
   std::optional<Block> take(std::optional<Block> after = std::nullopt);
+  void hold(Block block);  // one more holder of a block that is held
   void release(Block block);
 
   // The longest remembered run of whole blocks that `tokens` starts with, now held by the caller,

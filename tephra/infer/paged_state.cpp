@@ -159,6 +159,17 @@ void PagedState::restore(int32_t block, int64_t slot) {
   }
 }
 
+void PagedState::copy_tokens(int32_t from, int32_t to, int64_t count) {
+  const auto rows = [&](const Tensor& all, int64_t block) {
+    return all.slice_rows(block * block_tokens_, block * block_tokens_ + count);
+  };
+  for (const LayerState& layer : live_) {
+    for (const Tensor* all : {&layer.k, &layer.v}) {
+      if (*all && all->numel() > 0) copy_into(rows(*all, to), rows(*all, from));
+    }
+  }
+}
+
 // The rows of the ranges count through the blocks of one part, then of the next; on a GPU a block
 // that nobody sees there fills the last tile of keys.
 PagedState::Rows PagedState::lay_out(std::span<const Part> parts) const {

@@ -46,6 +46,8 @@ class PagedState {
   void clear(int64_t slot);                // the fixed state before the first token
   void save(int64_t slot, int32_t block);  // as the state after this block's last token
   void restore(int32_t block, int64_t slot);
+  // Keys and values of a block's first tokens.
+  void copy_tokens(int32_t from, int32_t to, int64_t count);
 
  private:
   struct Rows {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "tephra/autograd/tape.h"
 #include "tephra/base/clock.h"
@@ -41,6 +42,12 @@ int64_t block_count(Model& model, const EngineOptions& o) {
           human_bytes(o.kv_memory), o.block_tokens, human_bytes(each));
   const int64_t per_sequence = ceil_div(o.context, o.block_tokens);
   return per_sequence > held / o.sequences ? held : per_sequence * o.sequences;
+}
+
+// The last token of a prompt is always computed, by a sequence or by one with the same prompt: its
+// logits choose the first new one.
+std::span<const int32_t> without_last(const std::vector<int32_t>& prompt) {
+  return std::span(prompt).first(prompt.size() - 1);
 }
 
 }  // namespace
@@ -129,6 +136,7 @@ void Scheduler::cancel(uint64_t id) {
 void Scheduler::end_all(EndReason reason, const std::string& error) {
   while (!running_.empty()) finish(running_.begin(), reason, error);
   while (!waiting_.empty()) finish(waiting_.begin(), reason, error);
+  forget_read_prompts(/*all=*/true);
 }
 
 EngineStats Scheduler::stats() const {
@@ -147,55 +155,88 @@ bool Scheduler::step() {
   admit();
   if (running_.empty()) return false;
   ++totals_.steps;
+  choose_after_read_prompts();
   prefill_pass();
   decode_pass();
   return true;
 }
 
-// First come, first served: a request that does not fit yet lets nobody pass.
+// First come, first served: a request that does not fit yet lets nobody pass. One that waits for a
+// prompt lets others pass, where there is room for both.
 void Scheduler::admit() {
-  while (!waiting_.empty() && !free_slots_.empty()) {
-    const Place p = waiting_.begin();
+  int64_t slots_kept = 0, blocks_kept = 0;
+  for (Place p = waiting_.begin(); p != waiting_.end() && std::ssize(free_slots_) > slots_kept;) {
+    const Place next = std::next(p);
     const bool nothing_to_say = p->request.max_new_tokens == 0 && !p->request.prompt_logprobs;
     if (nothing_to_say) {
       finish(p, EndReason::length);
-    } else if (!try_admit(p)) {
-      return;
+    } else {
+      const Beginning how = beginning_of(*p);
+      // Some room for the others to grow, so that they need not be put aside soon.
+      const int64_t spare = ceil_div(std::ssize(running_), 4);
+      const int64_t room = pool_.available() - how.blocks_found_idle - blocks_kept;
+      if (how.waits) {
+        ++slots_kept;
+        blocks_kept += how.blocks_needed;
+      } else if (how.blocks_needed + spare > room) {
+        break;
+      } else {
+        begin(p, how);
+      }
     }
+    p = next;
   }
+  forget_read_prompts(/*all=*/false);
+  // What is kept for those that wait must not be what they wait for.
+  if (running_.empty() && forget_read_prompts(/*all=*/true)) admit();
+}
+
+// Whether it may begin behind what another computed.
+bool Scheduler::shares(const Sequence& s) const {
+  return options_.prefix_cache && !s.request.prompt_logprobs;
 }
 
 // Whether one that is being read will soon have computed more of this prompt than is known: n
 // answers to one prompt, or a crowd with one system prompt.
 bool Scheduler::waits_for_same_prompt(const Sequence& s, int64_t known_blocks) const {
   const int64_t usable = (s.prompt_size() - 1) / options_.block_tokens;
-  if (usable <= known_blocks) return false;
   return std::any_of(running_.begin(), running_.end(), [&](const Sequence& other) {
     if (!other.reads_prompt()) return false;
     const auto &a = s.request.prompt, &b = other.request.prompt;
     const int64_t longest = std::min(s.prompt_size(), other.prompt_size());
     const auto differs = std::mismatch(a.begin(), a.begin() + longest, b.begin()).first;
+    if (differs == a.end() && a.size() == b.size()) return true;
     return std::min(usable, (differs - a.begin()) / options_.block_tokens) > known_blocks;
   });
 }
 
-bool Scheduler::try_admit(Place p) {
+Scheduler::Beginning Scheduler::beginning_of(const Sequence& s) {
+  Beginning how{.blocks_needed = ceil_div(s.known(), options_.block_tokens)};
+  if (!shares(s)) return how;
+  for (ReadPrompt& read : read_prompts_) {
+    if (read.prompt != s.request.prompt) continue;
+    how.read = &read;
+    how.blocks_needed -= s.prompt_size() / options_.block_tokens;
+    return how;
+  }
+  const BlockPool::Found found = pool_.look_up(without_last(s.request.prompt));
+  how.waits = waits_for_same_prompt(s, found.blocks);
+  how.blocks_needed -= found.blocks;
+  how.blocks_found_idle = found.idle;
+  return how;
+}
+
+void Scheduler::begin(Place p, const Beginning& how) {
   Sequence& s = *p;
-  // The last token of the prompt is always computed: its logits choose the first new one.
-  const std::span<const int32_t> shareable =
-      std::span(s.request.prompt).first(s.request.prompt.size() - 1);
-  const bool share = options_.prefix_cache && !s.request.prompt_logprobs;
-  const BlockPool::Found found = share ? pool_.look_up(shareable) : BlockPool::Found{};
-  if (share && waits_for_same_prompt(s, found.blocks)) return false;
-
-  const int64_t needed = ceil_div(s.known(), options_.block_tokens) - found.blocks;
-  // Some room for the others to grow, so that they need not be put aside soon.
-  const int64_t spare = ceil_div(static_cast<int64_t>(running_.size()), 4);
-  if (needed + spare > pool_.available() - found.idle) return false;
-
-  if (share) s.blocks = pool_.share(shareable);
+  if (how.read != nullptr) {
+    const int64_t whole = s.prompt_size() / options_.block_tokens;
+    s.blocks.assign(how.read->blocks.begin(), how.read->blocks.begin() + whole);
+    for (const int32_t block : s.blocks) pool_.hold(block);
+  } else if (shares(s)) {
+    s.blocks = pool_.share(without_last(s.request.prompt));
+  }
   const auto shared = static_cast<int64_t>(s.blocks.size());
-  for (int64_t i = 0; i < needed; ++i) {
+  for (int64_t i = 0; i < how.blocks_needed; ++i) {
     const auto after = s.blocks.empty() ? std::nullopt : std::optional(s.blocks.back());
     const auto block = pool_.take(after);
     TEPHRA_ASSERT(block.has_value(), "blocks that were counted are there");
@@ -204,7 +245,9 @@ bool Scheduler::try_admit(Place p) {
   s.slot = free_slots_.back();
   free_slots_.pop_back();
   s.fed = shared * options_.block_tokens;
-  if (shared > 0) {
+  if (how.read != nullptr) {
+    begin_at_end(s, *how.read);
+  } else if (shared > 0) {
     state_.restore(s.blocks[static_cast<size_t>(shared) - 1], s.slot);
   } else {
     state_.clear(s.slot);
@@ -218,7 +261,52 @@ bool Scheduler::try_admit(Place p) {
   const auto place = std::find_if(running_.begin(), running_.end(),
                                   [&](const Sequence& other) { return other.id > s.id; });
   running_.splice(place, waiting_, p);
-  return true;
+  // One that was put aside knows its first token.
+  if (how.read != nullptr && s.said.empty()) how.read->begun.push_back({p, 0});
+}
+
+// Whole blocks are shared already; of the last one both will fill the rest, so each has its own.
+void Scheduler::begin_at_end(Sequence& s, const ReadPrompt& read) {
+  const int64_t rest = s.prompt_size() - s.fed;
+  if (rest > 0) {
+    state_.copy_tokens(read.blocks.back(), s.blocks[read.blocks.size() - 1], rest);
+  }
+  state_.restore(read.blocks.back(), s.slot);
+  s.fed = s.prompt_size();
+}
+
+bool Scheduler::is_waited_for(const std::vector<int32_t>& prompt) const {
+  return std::any_of(waiting_.begin(), waiting_.end(),
+                     [&](const Sequence& s) { return shares(s) && s.request.prompt == prompt; });
+}
+
+// The one that read it goes on writing into the last block, but behind the prompt.
+void Scheduler::keep_read_prompt(const Sequence& s, const Tensor& h_1H) {
+  if (!is_waited_for(s.request.prompt)) return;
+  ReadPrompt& read = read_prompts_.emplace_back();
+  read.prompt = s.request.prompt;
+  read.blocks.assign(s.blocks.begin(),
+                     s.blocks.begin() + ceil_div(s.prompt_size(), options_.block_tokens));
+  for (const int32_t block : read.blocks) pool_.hold(block);
+  state_.save(s.slot, read.blocks.back());
+  read.h_1H = clone(h_1H);
+}
+
+void Scheduler::choose_after_read_prompts() {
+  const cpu::RowClassScope many(cpu::RowClass::many);
+  for (ReadPrompt& read : read_prompts_) choose(read.h_1H, std::exchange(read.begun, {}));
+}
+
+bool Scheduler::forget_read_prompts(bool all) {
+  const auto count = read_prompts_.size();
+  read_prompts_.remove_if([&](const ReadPrompt& read) {
+    if (!all && (!read.begun.empty() || is_waited_for(read.prompt))) return false;
+    for (auto block = read.blocks.rbegin(); block != read.blocks.rend(); ++block) {
+      pool_.release(*block);
+    }
+    return true;
+  });
+  return read_prompts_.size() < count;
 }
 
 Tensor Scheduler::run(std::span<const Place> places,
@@ -262,6 +350,7 @@ void Scheduler::prefill_pass() {
     remember_blocks(s, s.fed - count);
     if (s.request.prompt_logprobs) tell_prompt_logprobs(s, h_NH, row, count);
     row += count;
+    if (!s.reads_prompt()) keep_read_prompt(s, h_NH.slice_rows(row - 1, row));
     if (!s.reads_prompt() && s.said.empty()) heard.push_back({places[i], row - 1});
   }
   choose(h_NH, heard);
@@ -351,6 +440,7 @@ bool Scheduler::grow(Place p) {
       p->blocks.push_back(*block);
       continue;
     }
+    if (forget_read_prompts(/*all=*/true)) continue;
     // The youngest makes room, so the oldest always gets on.
     const Place youngest = std::prev(running_.end());
     const bool itself = youngest == p;

@@ -59,10 +59,30 @@ class Scheduler {
     Place sequence;
     int64_t row;
   };
+  // A prompt that was read, while others wait with the same: they begin at its end.
+  struct ReadPrompt {
+    std::vector<int32_t> prompt;
+    std::vector<int32_t> blocks;  // held; with the last is the fixed state after the last token
+    Tensor h_1H;                  // of the last token
+    std::vector<Heard> begun = {};
+  };
+  // How a request would begin.
+  struct Beginning {
+    bool waits = false;  // for a prompt that is being read
+    ReadPrompt* read = nullptr;
+    int64_t blocks_needed = 0, blocks_found_idle = 0;
+  };
 
   void admit();
-  bool try_admit(Place p);
+  Beginning beginning_of(const Sequence& s);
+  void begin(Place p, const Beginning& how);
+  void begin_at_end(Sequence& s, const ReadPrompt& read);
+  bool shares(const Sequence& s) const;
   bool waits_for_same_prompt(const Sequence& s, int64_t known_blocks) const;
+  bool is_waited_for(const std::vector<int32_t>& prompt) const;
+  void keep_read_prompt(const Sequence& s, const Tensor& h_1H);
+  void choose_after_read_prompts();
+  bool forget_read_prompts(bool all);  // else those that nobody waits for; whether there were any
   void prefill_pass();
   void decode_pass();
   bool grow(Place p);  // a block for its next token; false: it was put aside itself
@@ -100,6 +120,7 @@ class Scheduler {
   std::vector<int64_t> free_slots_;
   std::list<Sequence> running_;  // by arrival
   std::list<Sequence> waiting_;  // by arrival
+  std::list<ReadPrompt> read_prompts_;
   uint64_t next_id_ = 1;
   EngineStats totals_;
 };

@@ -211,6 +211,44 @@ TEST_F(DecodeStepGpu, TheSchedulerAnswersTheSameWhateverElseRuns) {
   EXPECT_EQ(anew.cached, nothing);
 }
 
+// Several answers to one prompt, of which one reads it, against each alone.
+TEST_F(DecodeStepGpu, AnswersToOnePromptBeginWhereItWasRead) {
+  const auto model = step_model(step_config(), kFirstGpu);
+  for (const int64_t length : {10, 64, 150}) {
+    const auto ask = [&](size_t first, size_t count, int64_t sequences, bool cache) {
+      std::vector<std::vector<int32_t>> said(count);
+      Scheduler scheduler(*model, {.kv_memory = int64_t{64} << 20,
+                                   .sequences = sequences,
+                                   .context = 2000,
+                                   .block_tokens = kStepBlock,
+                                   .prefill_tokens = 128,
+                                   .prefix_cache = cache});
+      for (size_t i = 0; i < count; ++i) {
+        EngineRequest r;
+        r.prompt = step_tokens(length, 3);
+        r.max_new_tokens = 80;
+        r.stop_at_eos = false;
+        r.stream = static_cast<uint32_t>(first + i);
+        r.sampling.temperature = 1.5;
+        r.on_token = [&, i](const EngineToken& t) {
+          said[i].push_back(t.id);
+          return true;
+        };
+        scheduler.add(std::move(r));
+      }
+      while (scheduler.step()) {
+      }
+      EXPECT_EQ(scheduler.stats().cached_tokens, cache ? int64_t(count - 1) * length : 0);
+      return said;
+    };
+    const auto together = ask(0, 8, 8, true);
+    EXPECT_EQ(together, ask(0, 8, 3, true)) << length << " tokens";
+    for (size_t i = 0; i < together.size(); ++i) {
+      EXPECT_EQ(together[i], ask(i, 1, 1, false)[0]) << length << " tokens, answer " << i;
+    }
+  }
+}
+
 TEST_F(DecodeStepGpu, IsNearTheForwardPassWhenItTakesTheSameExperts) {
   const auto model = step_model(step_config(), kFirstGpu);
   const VerifyReport report = verify_engine(*model, 24, 1);

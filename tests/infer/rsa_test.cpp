@@ -331,6 +331,22 @@ TEST_F(RsaTest, CountsWhatTheEngineCounts) {
   EXPECT_GE(tokens_of(std::span(rsa.tree(0).rounds[1])).cached, 3 * shared);
 }
 
+// A problem shorter than a block of the usual size: its traces begin where the first has read it.
+TEST_F(RsaTest, ReadsAShortProblemOnceForAllTraces) {
+  RsaOptions o = small(4);
+  o.traces = 16;
+  for (const int64_t sequences : {16, 3}) {
+    Engine engine(*model_, {.sequences = sequences});
+    Rsa rsa(engine, *tokenizer_, {problem(1), problem(2)}, o);
+    rsa.run();
+    for (const size_t i : {0u, 1u}) {
+      const RsaTokens first = tokens_of(std::span(rsa.tree(i).rounds[0]));
+      EXPECT_EQ(first.prompt, 16 * std::ssize(problem(int64_t(i) + 1).prompt));
+      EXPECT_EQ(first.cached * 16, first.prompt * 15) << sequences << " side by side";
+    }
+  }
+}
+
 TEST_F(RsaTest, DrawsDifferentParentsAllAlikeOften) {
   RsaOptions o;
   o.traces = 16;

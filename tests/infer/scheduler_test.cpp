@@ -9,6 +9,7 @@
 #include "tephra/base/parallel.h"
 #include "tephra/core/rng.h"
 #include "tephra/infer/batch_generate.h"
+#include "tests/infer/step_batch.h"
 #include "tests/support/message_of.h"
 
 namespace tephra {
@@ -235,24 +236,187 @@ TEST(Scheduler, IsTheSameOnAnyNumberOfThreads) {
   set_num_threads(before);
 }
 
+// Several answers to one prompt, drawn differently.
+std::vector<int32_t> prompt_of_length(int64_t length) {
+  std::vector<int32_t> prompt;
+  for (int64_t t = 0; t < length; ++t) prompt.push_back(static_cast<int32_t>(3 + t * 5 % 90));
+  return prompt;
+}
+
+EngineRequest one_of_several(int64_t length, size_t i, Answer& answer) {
+  EngineRequest r = request_of(5 * i, answer);  // without filters
+  r.prompt = prompt_of_length(length);
+  r.max_new_tokens = i % 4 == 3 ? 1 : 20;
+  return r;
+}
+
+Answer one_alone(Model& model, int64_t length, size_t i, EngineOptions options = small_blocks()) {
+  Answer answer;
+  options.prefix_cache = false;
+  Scheduler scheduler(model, options);
+  scheduler.add(one_of_several(length, i, answer));
+  while (scheduler.step()) {
+  }
+  return answer;
+}
+
 TEST(Scheduler, ReadsAPromptOnceForSeveralAnswers) {
+  struct Case {
+    const char* model;
+    DType dtype;
+    int64_t length, sequences;
+  };
+  // Shorter than a block, whole blocks, more; all at once, and some when there is a place for them.
+  for (const Case& c :
+       {Case{"zaya-tiny", DType::f32, 1, 16}, Case{"zaya-tiny", DType::f32, 11, 16},
+        Case{"zaya-tiny", DType::f32, 32, 16}, Case{"zaya-tiny", DType::f32, 43, 3},
+        Case{"zaya-tiny", DType::bf16, 43, 16}, Case{"zaya-tiny-sliding", DType::f32, 43, 1}}) {
+    const auto model = tiny_for_engine(c.dtype, c.model);
+    std::vector<Answer> got(16);
+    EngineOptions options = small_blocks();
+    options.sequences = c.sequences;
+    Scheduler scheduler(*model, options);
+    for (size_t i = 0; i < got.size(); ++i) scheduler.add(one_of_several(c.length, i, got[i]));
+    while (scheduler.step()) {
+    }
+    for (size_t i = 0; i < got.size(); ++i) {
+      expect_same(got[i], one_alone(*model, c.length, i), i);
+      EXPECT_EQ(got[i].end.usage.cached_tokens, i == 0 ? 0 : c.length) << "answer " << i;
+    }
+    EXPECT_NE(got[1].tokens, got[0].tokens);
+    EXPECT_EQ(scheduler.stats().cached_tokens, 15 * c.length);
+    EXPECT_EQ(scheduler.stats().blocks_held, 0);
+  }
+}
+
+// Prompts behind blocks of others, and several answers to one, with packed weights.
+TEST(Scheduler, ACachedPrefixGivesTheBitsOfNoneQuantised) {
+  for (const PackedFormat packed : {PackedFormat::q8, PackedFormat::q4}) {
+    const auto model = step_test::quantised_step_model(step_test::step_config(2), {packed, packed},
+                                                       kCpu, DType::f32);
+    Scheduler scheduler(*model, small_blocks());
+    struct Case {
+      int64_t length, cached;
+      size_t answers;
+    };
+    for (const Case& c : {Case{43, 0, 1}, Case{90, 32, 1}, Case{90, 80, 1}, Case{75, 64, 4}}) {
+      std::vector<Answer> got(c.answers);
+      for (size_t i = 0; i < got.size(); ++i) scheduler.add(one_of_several(c.length, i, got[i]));
+      while (scheduler.step()) {
+      }
+      for (size_t i = 0; i < got.size(); ++i) {
+        expect_same(got[i], one_alone(*model, c.length, i), i);
+        EXPECT_EQ(got[i].end.usage.cached_tokens, i == 0 ? c.cached : c.length) << to_text(packed);
+      }
+    }
+  }
+}
+
+TEST(Scheduler, WhoWaitsForAPromptDoesNotDependOnWhoReadsIt) {
   const auto model = tiny_for_engine();
-  std::vector<Answer> got(4);
+  for (const int64_t length : {11, 43}) {  // read in one step, and in three
+    for (const int after : {0, 1, 2, 3, 4}) {
+      std::vector<Answer> got(5);
+      EngineOptions options = small_blocks();
+      options.sequences = 2;
+      Scheduler scheduler(*model, options);
+      for (size_t i = 0; i < got.size(); ++i) scheduler.add(one_of_several(length, i, got[i]));
+      for (int step = 0; step < after; ++step) scheduler.step();
+      scheduler.cancel(1);
+      while (scheduler.step()) {
+      }
+      EXPECT_EQ(got[0].end.reason, EndReason::cancelled);
+      for (size_t i = 1; i < got.size(); ++i) {
+        expect_same(got[i], one_alone(*model, length, i), i);
+        EXPECT_EQ(got[i].end.reason, EndReason::length);
+      }
+      EXPECT_GE(scheduler.stats().cached_tokens, 3 * length);
+      EXPECT_EQ(scheduler.stats().blocks_held, 0);
+    }
+  }
+}
+
+// A filter that finds no way to go on.
+class FailingFilter : public TokenFilter {
+ public:
+  std::span<const uint64_t> allowed() override { throw Error(Fault::data, "no way"); }
+  void accept(int32_t) override {}
+};
+
+TEST(Scheduler, ThoseWhoWaitOutliveTheFailureAndTheEndOfAll) {
+  const auto model = tiny_for_engine();
+  std::vector<Answer> got(3);
   Scheduler scheduler(*model, small_blocks());
   for (size_t i = 0; i < got.size(); ++i) {
-    EngineRequest r = request_of(10, got[i]);
-    r.stream = static_cast<uint32_t>(i);
+    EngineRequest r = one_of_several(43, i, got[i]);
+    if (i == 0) r.filter = std::make_unique<FailingFilter>();
     scheduler.add(std::move(r));
   }
   while (scheduler.step()) {
   }
-  const auto whole = static_cast<int64_t>(prompt_of(10).size() - 1) / kBlock * kBlock;
-  ASSERT_GT(whole, 0);
-  EXPECT_EQ(got[0].end.usage.cached_tokens, 0);
-  for (size_t i = 1; i < got.size(); ++i) {
-    EXPECT_EQ(got[i].end.usage.cached_tokens, whole);
-    EXPECT_NE(got[i].tokens, got[0].tokens);
+  EXPECT_EQ(got[0].end.reason, EndReason::form);
+  for (size_t i = 1; i < got.size(); ++i) expect_same(got[i], one_alone(*model, 43, i), i);
+
+  got.assign(3, {});
+  for (size_t i = 0; i < got.size(); ++i) {
+    EngineRequest r = one_of_several(11, i, got[i]);
+    r.on_end = nullptr;
+    scheduler.add(std::move(r));
   }
+  scheduler.step();
+  EXPECT_GT(scheduler.stats().blocks_held, 0);
+  scheduler.end_all(EndReason::failed, "why");
+  EXPECT_EQ(scheduler.stats().blocks_held, 0);
+  EXPECT_FALSE(scheduler.step());
+}
+
+TEST(Scheduler, APromptThatWasReadMakesRoomForThoseWhoNeedIt) {
+  const auto model = tiny_for_engine();
+  for (const int64_t blocks : {5, 6, 7}) {
+    EngineOptions options = small_blocks();
+    options.sequences = 3;
+    options.kv_memory = blocks * PagedState::block_bytes(*model, kBlock);
+    std::vector<Answer> got(6);
+    const auto growing = [](size_t i, Answer& answer) {
+      EngineRequest r = one_of_several(21, i, answer);
+      r.max_new_tokens = i % 2 == 0 ? 60 : 30;  // 80 tokens fill five blocks
+      return r;
+    };
+    Scheduler scheduler(*model, options);
+    for (size_t i = 0; i < got.size(); ++i) scheduler.add(growing(i, got[i]));
+    while (scheduler.step()) {
+      ASSERT_LE(scheduler.stats().blocks_held, blocks);
+      ASSERT_LT(scheduler.stats().steps, 2000);
+    }
+    for (size_t i = 0; i < got.size(); ++i) {
+      Answer want;
+      Scheduler own(*model, small_blocks());
+      own.add(growing(i, want));
+      while (own.step()) {
+      }
+      expect_same(got[i], want, i);
+    }
+    EXPECT_EQ(scheduler.stats().blocks_held, 0);
+  }
+}
+
+TEST(Scheduler, OthersPassThoseWhoWaitForAPromptWhereThereIsRoomForBoth) {
+  const auto model = tiny_for_engine();
+  const auto running_after_a_step = [&](int64_t sequences) {
+    std::vector<Answer> got(4);
+    EngineOptions options = small_blocks();
+    options.sequences = sequences;
+    Scheduler scheduler(*model, options);
+    for (size_t i = 0; i < 3; ++i) scheduler.add(one_of_several(43, i, got[i]));
+    scheduler.add(request_of(7, got[3]));  // begins otherwise
+    scheduler.step();
+    const int64_t running = scheduler.stats().running;
+    while (scheduler.step()) {
+    }
+    return running;
+  };
+  EXPECT_EQ(running_after_a_step(4), 2);
+  EXPECT_EQ(running_after_a_step(3), 1);
 }
 
 TEST(Scheduler, TellsLogprobsOfThePromptFromTheForwardPass) {

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tephra/device/device_failure.h"
 #include "tests/serve/asking_client.h"
 #include "tests/serve/speaking_model.h"
@@ -239,6 +242,22 @@ TEST_F(ApiTest, FindsACachedPrefix) {
       R"({"prompt": "<|user|>hello, and a long text behind it that fills some blocks of the cache<|assistant|>"})";
   EXPECT_EQ(at(complete(body), {"usage", "prompt_tokens_details", "cached_tokens"}).integer(), 0);
   EXPECT_GE(at(complete(body), {"usage", "prompt_tokens_details", "cached_tokens"}).integer(), 16);
+}
+
+TEST_F(ApiTest, ReadsAPromptOnceForItsAnswers) {
+  const auto cached = [&] {
+    const std::string text = get("/metrics").body, name = "\ntephra_cached_prompt_tokens_total ";
+    return std::stoll(text.substr(text.find(name) + name.size()));
+  };
+  const int64_t before = cached();
+  const Json r = complete(R"({"prompt": "short", "n": 4, "max_tokens": 2})");
+  const int64_t prompt = at(r, {"usage", "prompt_tokens"}).integer();
+  // The figures are those of the last whole step.
+  for (int tries = 0; tries < 500 && cached() - before != 3 * prompt; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(cached() - before, 3 * prompt);
+  EXPECT_EQ(at(r, {"usage", "prompt_tokens_details", "cached_tokens"}).integer(), 0);
 }
 
 TEST_F(ApiTest, RefusesWhatIsWrong) {

@@ -105,6 +105,26 @@ class Server(unittest.TestCase):
         self.assertIn("the server stopped before the answer was whole", stream.text)
         self.assertEqual(server.wait(30), 0)
 
+    def test_ends_answers_that_take_longer_than_a_request_may(self):
+        _, port = self.start("--request-timeout", "1", "--sequences", "32")
+        streams = [Stream(port, 2000) for _ in range(32)]  # seconds of work, side by side
+        for stream in streams:
+            stream.join(60)
+        late = [s for s in streams if "the answer took longer than this server allows" in s.text]
+        self.assertTrue(late)
+        for stream in streams:
+            self.assertEqual("[DONE]" in stream.text, stream not in late, stream.text[-200:])
+        # Nobody goes on with them.
+        for _ in range(100):
+            figures = self.ask(port, "/metrics")[1].decode()
+            if "\ntephra_requests_running 0\n" in figures:
+                break
+            time.sleep(0.05)
+        self.assertIn("\ntephra_requests_running 0\n", figures)
+        after = Stream(port, 3)
+        after.join(30)
+        self.assertIn("[DONE]", after.text)
+
     def test_a_second_signal_ends_it_at_once(self):
         server, port = self.start()
         self.assertTrue(Stream(port, 2000).begun.wait(30))
