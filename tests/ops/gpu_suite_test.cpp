@@ -6,7 +6,7 @@
 
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/ops/attention.h"
-#include "tephra/ops/cca_qk.h"
+#include "tephra/ops/cca_qkv.h"
 #include "tephra/ops/expert_cases.h"
 #include "tephra/ops/grouped_linear.h"
 #include "tephra/ops/linear_cross_entropy.h"
@@ -546,7 +546,7 @@ TEST(GpuManyTiles, OfConvolvedQueriesAndKeys) {
                                InputSpec::parameter({kWidth}, 0, 0.5),
                                InputSpec::parameter({1}, 0.8, 0.3)},
                     .run = [=](const Tensors& in) -> Tensors {
-                      return {cca_qk(in[0], {in[1], in[2], in[3], in[4]}, in[5], segments, form)};
+                      return {cca_qkv(in[0], {in[1], in[2], in[3], in[4]}, in[5], segments, form)};
                     }};
   const Tensors in = make_inputs(test.inputs, DType::bf16, 3, kGpu);
   const Result got = run_with_gradients(test, in);
