@@ -234,7 +234,7 @@ check_part() {
     *-symmetric) sanitize "${1%-*}" optim_test 'GpuOptimizer.MakesMatricesThatAreSymmetricToTheBit' ;;
     *-pass) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.ARowAloneHasTheBitsOfOneInCompany' ;;
     *-tiles) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.GiveTheSameBitsWithManyExperts' decode_tiles ;;
-    *-cca) sanitize "${1%-*}" ops_test 'Ops/GpuSuite.HasTheValuesAndGradientsOfTheCpu/cca_qk_*' ;;
+    *-cca) sanitize "${1%-*}" ops_test 'Ops/GpuSuite.HasTheValuesAndGradientsOfTheCpu/cca_qkv_*' ;;
   esac
 }
 
