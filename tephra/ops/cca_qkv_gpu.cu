@@ -17,17 +17,12 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   extern __shared__ Bits128 cca_qkv_shared[];
   auto& m = *reinterpret_cast<Tile<kDim>*>(cca_qkv_shared);
   const int head = static_cast<int>(blockIdx.x);
-  run_tiles<false>(m, a, head, int64_t{blockIdx.y} * kTokens, int64_t{gridDim.y} * kTokens,
-                   a.z.tokens, HeadRows{}, out);
+  run_tiles<false>(m, a, head, static_cast<int>(blockIdx.y) * kTokens,
+                   static_cast<int>(gridDim.y) * kTokens, a.z.tokens, HeadRows{}, out);
   if (head >= a.nq || values.half == 0) return;
   const int64_t blocks = int64_t{a.nq} * gridDim.y, block = int64_t{head} * gridDim.y + blockIdx.y;
-  shift_values<false>(values, a.z.tokens * block / blocks, a.z.tokens * (block + 1) / blocks);
-}
-
-// Blocks of each head, by the shape alone: two for each multiprocessor of the largest devices.
-int64_t blocks_of(int64_t tiles) {
-  constexpr int64_t kMostBlocks = 26;
-  return std::min(tiles, kMostBlocks);
+  const auto first = [&](int64_t b) { return static_cast<int>(a.z.tokens * b / blocks); };
+  shift_values<false>(values, first(block), first(block + 1));
 }
 
 }  // namespace
@@ -41,7 +36,7 @@ void CcaQkv::on_gpu(gpu::Stream& stream) const {
     stream.allow_shared(cca_qkv_tiles<kDim>, sizeof(Tile<kDim>));
     stream.launch(cca_qkv_tiles<kDim>,
                   {.blocks = form.nq + form.nk,
-                   .blocks_y = blocks_of(gpu::blocks_for(z.rows(), kTokens)),
+                   .blocks_y = std::min(gpu::blocks_for(z.rows(), kTokens), kMostBlocks),
                    .threads = kTileThreads,
                    .shared_bytes = sizeof(Tile<kDim>)},
                   head_args(*this, angles), gpu::rows_of<bf16>(out),

@@ -85,7 +85,7 @@ template <int kDim>
 __device__ void load_weights(Tile<kDim>& m, const bf16* weight1, int head) {
   constexpr int kUnits = kDim * kTaps / 8;  // of a channel
   const auto* from = reinterpret_cast<const Bits128*>(weight1) + int64_t{head} * kDim * kUnits;
-#pragma unroll 8
+#pragma unroll 16
   for (int i = threadIdx.x; i < kDim * kUnits; i += kTileThreads) {
     const int channel = i / kUnits, term = i % kUnits * 4;
     const Bits128 v = from[i];
@@ -103,7 +103,7 @@ template <int kDim>
 __device__ void load_weights_back(Tile<kDim>& m, const bf16* weight1, int head) {
   constexpr int kUnits = kDim * kTaps / 8;
   const auto* from = reinterpret_cast<const Bits128*>(weight1) + int64_t{head} * kDim * kUnits;
-#pragma unroll 4
+#pragma unroll 8
   for (int i = threadIdx.x; i < kDim / 2 * kUnits; i += kTileThreads) {
     const int unit = i / 16 % kUnits, term = i / 16 / kUnits * 32 + i % 16 * 2;
     const Bits128 even = from[term * kUnits + unit], odd = from[(term + 1) * kUnits + unit];
@@ -203,34 +203,34 @@ struct DepthwiseTaps {
 // Rows of a head's channels of a matrix over tokens; zeros outside of it.
 struct HeadRows {
   gpu::Rows<const bf16> rows;
-  int64_t tokens;
+  int tokens;
 
-  __device__ Bits128 at(int64_t t, int channel) const {
+  __device__ Bits128 at(int t, int channel) const {
     return t >= 0 && t < tokens ? load_bits(rows[t] + channel) : Bits128{};
   }
   // Of the nearest token that there is: where what is made of others is not used.
-  __device__ Bits128 near(int64_t t, int channel) const {
-    const int there = static_cast<int>(t < tokens ? t : tokens - 1);
+  __device__ Bits128 near(int t, int channel) const {
+    const int there = t < tokens ? t : tokens - 1;
     return load_bits(rows[there < 0 ? 0 : there] + channel);
   }
 };
 
 // Of a warp's 32 tokens from `first` on, one for each lane: a bit for those that say yes.
 template <class Says>
-__device__ uint32_t token_bits(int64_t first, int64_t tokens, Says says) {
-  const int64_t t = first + threadIdx.x % 32;
+__device__ uint32_t token_bits(int first, int tokens, Says says) {
+  const int t = first + static_cast<int>(threadIdx.x) % 32;
   return gpu::ballot(t < tokens && says(t));
 }
 
 // The first `count` rows of the tile become `from` from token t0 on; on their way when this
 // returns.
 template <int kDim>
-__device__ void begin_rows(Tile<kDim>& m, const HeadRows& from, int head, int64_t t0, int count) {
+__device__ void begin_rows(Tile<kDim>& m, const HeadRows& from, int head, int t0, int count) {
   const int unit = m.own_unit(), channel = head * kDim + unit * 8;
 #pragma unroll 4
   for (int r = static_cast<int>(threadIdx.x) / m.kRowUnits; r < count;
        r += kTileThreads / m.kRowUnits) {
-    const int64_t t = t0 + r;
+    const int t = t0 + r;
     if (t >= 0 && t < from.tokens) {
       gpu::copy_to_shared(&m.row(r, unit), from.rows[t] + channel);
     } else {
@@ -239,6 +239,11 @@ __device__ void begin_rows(Tile<kDim>& m, const HeadRows& from, int head, int64_
   }
   gpu::close_copies();
 }
+
+// Tiles that a block takes in a row, by the shape alone: with so many blocks for each head there
+// are two for each multiprocessor of the largest devices.
+inline constexpr int64_t kMostBlocks = 26;
+inline int64_t tiles_each(int64_t tiles) { return gpu::blocks_for(tiles, kMostBlocks); }
 
 // Of queries their key, of a key its queries: what the mean is made of.
 struct Partners {
@@ -262,7 +267,7 @@ struct ValueRows {
   bool accumulate;
 
   template <bool kGrad>
-  __device__ Bits128 at(int64_t t, int column) const {
+  __device__ Bits128 at(int t, int column) const {
     if (column < half) return load_bits(from[t] + column);
     if (kGrad ? t + 1 < bound[t] : t > bound[t])
       return load_bits(from[kGrad ? t + 1 : t - 1] + column);
@@ -272,9 +277,9 @@ struct ValueRows {
 
 // Those of tokens [begin, end), by a block of kTileThreads.
 template <bool kGrad>
-__device__ void shift_values(const ValueRows& v, int64_t begin, int64_t end) {
+__device__ void shift_values(const ValueRows& v, int begin, int end) {
   constexpr int kAhead = 4;
-  const int units = v.half / 4, count = static_cast<int>(end - begin) * units;
+  const int units = v.half / 4, count = (end - begin) * units;
   for (int i = threadIdx.x; i < count; i += kAhead * kTileThreads) {
     Bits128 moved[kAhead];
 #pragma unroll

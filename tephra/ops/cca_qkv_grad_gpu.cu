@@ -18,7 +18,6 @@ namespace {
 
 using namespace cca;
 
-constexpr int kRunTokens = 2 * kTokens;
 constexpr int kValueTokens = 512;  // moved at a time
 
 struct GradArgs {
@@ -28,6 +27,7 @@ struct GradArgs {
   ValueRows values;
   HeadRows dout;
   gpu::Rows<bf16> dy;
+  int run_tokens;
   float* temp_parts;  // [runs][nk]
   int* dealt;
   int* counted;  // [runs][nk]: heads of a key that have dy
@@ -35,7 +35,7 @@ struct GradArgs {
     int runs, stretches, spans, values;
   } ends;  // pieces of work are numbered in this order
 
-  __device__ int64_t tokens() const { return heads.z.tokens; }
+  __device__ int tokens() const { return heads.z.tokens; }
   __device__ int all_heads() const { return heads.nq + heads.nk; }
   __device__ int key_of(int head) const {
     return head < heads.nq ? head / (heads.nq / heads.nk) : head - heads.nq;
@@ -60,10 +60,10 @@ __device__ void count_in(int* count) {
 }
 
 // Until dy of the heads of this one's key is there for tokens [begin, end).
-__device__ void wait_for_dy(const GradArgs& a, int head, int64_t begin, int64_t end) {
+__device__ void wait_for_dy(const GradArgs& a, int head, int begin, int end) {
   if (threadIdx.x == 0) {
-    const int64_t last = (end < a.tokens() ? end : a.tokens()) - 1;
-    for (int64_t run = begin / kRunTokens; run <= last / kRunTokens; ++run) {
+    const int last = (end < a.tokens() ? end : a.tokens()) - 1;
+    for (int run = begin / a.run_tokens; run <= last / a.run_tokens; ++run) {
       const volatile int* count = a.counted + run * a.heads.nk + a.key_of(head);
       while (*count <= a.heads.nq / a.heads.nk) {
       }
@@ -74,9 +74,9 @@ __device__ void wait_for_dy(const GradArgs& a, int head, int64_t begin, int64_t 
 }
 
 template <int kDim>
-__device__ void run_heads(Tile<kDim>& m, const GradArgs& a, int head, int64_t run) {
-  const int64_t first = run * kRunTokens, rest = first + kRunTokens;
-  const int64_t end = rest < a.tokens() ? rest : a.tokens();
+__device__ void run_heads(Tile<kDim>& m, const GradArgs& a, int head, int run) {
+  const int first = run * a.run_tokens, rest = first + a.run_tokens;
+  const int end = rest < a.tokens() ? rest : a.tokens();
   const float dtemp = run_tiles<true>(m, a.heads, head, first, kTokens, end, a.dout, a.dy);
   if (a.temp_parts && head >= a.heads.nq) {
     const float sum = gpu::block_sum(threadIdx.x % 4 == 0 ? dtemp : 0.0f);
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kTileThreads, 2) cca_qkv_grad(GradArgs a) {
   static_assert(sizeof(WeightStep<kDim>) <= sizeof(Tile<kDim>));
   auto& m = *reinterpret_cast<Tile<kDim>*>(cca_grad_shared);
   auto& step = *reinterpret_cast<WeightStep<kDim>*>(cca_grad_shared);
-  constexpr int kSlices = kDim / kSliceOutputs;
+  constexpr int kSlices = kDim / kSliceInputs;
   int piece = deal(a.dealt);
   // A key has more to add up than its queries and comes first.
   for (; piece < a.ends.runs; piece = deal(a.dealt)) {
@@ -100,18 +100,18 @@ __global__ void __launch_bounds__(kTileThreads, 2) cca_qkv_grad(GradArgs a) {
   for (; piece < a.ends.stretches; piece = deal(a.dealt)) {
     const int at = piece - a.ends.runs, slices = a.all_heads() * kSlices;
     const int head = at % slices / kSlices;
-    const int64_t stretch = at / slices;
+    const int stretch = at / slices;
     wait_for_dy(a, head, stretch * a.weights.stretch, (stretch + 1) * a.weights.stretch);
     run_stretch(step, a.weights, head, at % kSlices, stretch);
   }
   for (; piece < a.ends.spans; piece = deal(a.dealt)) {
     const int at = piece - a.ends.stretches, head = a.all_heads() - 1 - at % a.all_heads();
-    const int64_t span = at / a.all_heads();
-    wait_for_dy(a, head, span * kSpanTokens, (span + 1) * kSpanTokens + 2);
+    const int span = at / a.all_heads();
+    wait_for_dy(a, head, span * a.latents.span_tokens, (span + 1) * a.latents.span_tokens + 2);
     run_span(m, a.latents, head, span);
   }
   for (; piece < a.ends.values; piece = deal(a.dealt)) {
-    const int64_t first = int64_t{piece - a.ends.spans} * kValueTokens, rest = first + kValueTokens;
+    const int first = (piece - a.ends.spans) * kValueTokens, rest = first + kValueTokens;
     shift_values<true>(a.values, first, rest < a.tokens() ? rest : a.tokens());
   }
 }
@@ -203,9 +203,11 @@ __global__ void cca_qkv_sums(SumArgs a) {
 template <int kDim>
 void run_fused(gpu::Stream& stream, const CcaQkvGrad& k) {
   const int64_t tokens = k.z.rows(), heads = k.form.nq + k.form.nk, channels = heads * kDim;
-  const int64_t runs = gpu::blocks_for(tokens, kRunTokens), stretch = stretch_of(tokens);
+  const int64_t run_tokens = tiles_each(gpu::blocks_for(tokens, kTokens)) * kTokens;
+  const int64_t span_tokens = tiles_each(gpu::blocks_for(tokens, kOwnTokens)) * kOwnTokens;
+  const int64_t runs = gpu::blocks_for(tokens, run_tokens), stretch = stretch_of(tokens);
   const int64_t stretches = gpu::blocks_for(tokens, stretch);
-  const int64_t spans = gpu::blocks_for(tokens, kSpanTokens);
+  const int64_t spans = gpu::blocks_for(tokens, span_tokens);
   const auto workspace = [&](const Shape& shape, DType dtype) {
     return Tensor(shape, dtype, k.z.device(), Purpose::workspace);
   };
@@ -220,7 +222,7 @@ void run_fused(gpu::Stream& stream, const CcaQkvGrad& k) {
   GradArgs a{};
   a.heads = head_args(k, angles);
   const HeadArgs& h = a.heads;
-  const HeadRows read_dy{gpu::rows_of<const bf16>(dy), tokens};
+  const HeadRows read_dy{gpu::rows_of<const bf16>(dy), h.z.tokens};
   a.latents = {read_dy,
                h.z,
                h.start,
@@ -232,24 +234,26 @@ void run_fused(gpu::Stream& stream, const CcaQkvGrad& k) {
                h.nk,
                gpu::rows_of<bf16>(k.dz.grad),
                k.dz.accumulate,
+               static_cast<int>(span_tokens),
                latent_parts.data<float>()};
   a.weights = {read_dy,
                h.z,
                h.start,
                h.weight0,
                h.bias0,
-               stretch,
+               static_cast<int>(stretch),
                static_cast<int>(stretches),
                weight_parts.data<float>()};
   a.values = value_rows(k.dout, k.dz.grad, k.segments.end_N, k.form, k.dz.accumulate);
-  a.dout = {gpu::rows_of<const bf16>(k.dout), tokens};
+  a.dout = {gpu::rows_of<const bf16>(k.dout), h.z.tokens};
   a.dy = gpu::rows_of<bf16>(dy);
+  a.run_tokens = static_cast<int>(run_tokens);
   a.temp_parts = gpu::data_of<float>(temp_parts);
   a.dealt = counts.data<int32_t>();
   a.counted = a.dealt + 1;
   const int64_t value_pieces = a.values.half > 0 ? gpu::blocks_for(tokens, kValueTokens) : 0;
   a.ends.runs = static_cast<int>(runs * heads);
-  a.ends.stretches = a.ends.runs + static_cast<int>(stretches * heads * kDim / kSliceOutputs);
+  a.ends.stretches = a.ends.runs + static_cast<int>(stretches * heads * kDim / kSliceInputs);
   a.ends.spans = a.ends.stretches + static_cast<int>(spans * heads);
   a.ends.values = a.ends.spans + static_cast<int>(value_pieces);
 

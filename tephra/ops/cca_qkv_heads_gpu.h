@@ -64,7 +64,7 @@ struct HeadBits {
   static constexpr int kGroups = kDim / 32;
   Bits128 at[kGroups];
 
-  __device__ void load(const HeadRows& from, int64_t t, int head) {
+  __device__ void load(const HeadRows& from, int t, int head) {
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
       at[group] = from.near(t, head * kDim + group_channel(group));
@@ -87,12 +87,12 @@ struct MeanLoads {
   static constexpr int kGroups = kDim / 32;
   HeadBits<kDim> own, other;
 
-  __device__ void load(const HeadArgs& a, const Partners& others, int head, int64_t t) {
+  __device__ void load(const HeadArgs& a, const Partners& others, int head, int t) {
     own.load(a.z, t, head);
     other.load(a.z, t, others.first);
   }
   __device__ void add_to(Wide (&v)[kGroups], const HeadArgs& a, const Partners& others,
-                         int64_t t) const {
+                         int t) const {
     constexpr int kAhead = 3;
     const float share = 0.5f / static_cast<float>(others.count);
     own.add_to(v, 0.5f);
@@ -173,7 +173,7 @@ __device__ float quad_dot(const Wide (&a)[kGroups], const Wide (&b)[kGroups]) {
 }
 
 template <int kGroups>
-__device__ void store_head(const gpu::Rows<bf16>& to, int64_t t, int64_t tokens, int head,
+__device__ void store_head(const gpu::Rows<bf16>& to, int t, int tokens, int head,
                            const Wide (&v)[kGroups]) {
   if (t >= tokens) return;
 #pragma unroll
@@ -185,7 +185,7 @@ __device__ void store_head(const gpu::Rows<bf16>& to, int64_t t, int64_t tokens,
 
 // A token of a tile, for one thread.
 struct TileToken {
-  int64_t t;
+  int t;
   int position;  // in its document; 0 beyond the last token
 };
 
@@ -231,15 +231,15 @@ __device__ float finish_head_grad(const HeadArgs& a, int head, const TileToken& 
 // device memory is asked for ahead of its use: the next tile's latents once this one's product is
 // done with their place, and the next token's while one is finished.
 template <bool kGrad, int kDim>
-__device__ float run_tiles(Tile<kDim>& m, const HeadArgs& a, int head, int64_t first, int64_t step,
-                           int64_t end, const HeadRows& dout, const gpu::Rows<bf16>& out) {
+__device__ float run_tiles(Tile<kDim>& m, const HeadArgs& a, int head, int first, int step, int end,
+                           const HeadRows& dout, const gpu::Rows<bf16>& out) {
   constexpr int kGroups = Tile<kDim>::kGroups;
   const Partners others(head, a.nq, a.nk);
   float dtemp = 0;
   begin_rows(m, a.z, head, first - 2, kTileRows);
   load_weights(m, a.weight1, head);
-  for (int64_t t0 = first; t0 < end; t0 += step) {
-    const int64_t own = t0 + warp_row() + threadIdx.x % 32;
+  for (int t0 = first; t0 < end; t0 += step) {
+    const int own = t0 + warp_row() + static_cast<int>(threadIdx.x) % 32;
     const int start = own < a.z.tokens ? a.start[own] : -1;
     const uint32_t begins = gpu::ballot(start == own);
     const bool begins_before = t0 == 0 || a.start[t0 - 1] == t0 - 1;
@@ -256,7 +256,7 @@ __device__ float run_tiles(Tile<kDim>& m, const HeadArgs& a, int head, int64_t f
 #pragma unroll
     for (int slot = 0; slot < 4; ++slot) {
       TileToken token{t0 + slot_row(slot), gpu::shuffle_from(start, slot_lane(slot))};
-      token.position = token.t < a.z.tokens ? static_cast<int>(token.t) - token.position : 0;
+      token.position = token.t < a.z.tokens ? token.t - token.position : 0;
       HeadBits<kDim> d;
       if constexpr (kGrad) d.load(dout, token.t, head);
       Wide v[kGroups];
@@ -302,7 +302,7 @@ bool takes_fused(const gpu::Stream& stream, const K& k, std::initializer_list<co
 
 template <class K>
 HeadArgs head_args(const K& k, const Tensor& angles) {
-  return {{gpu::rows_of<const bf16>(k.z), k.z.rows()},
+  return {{gpu::rows_of<const bf16>(k.z), static_cast<int>(k.z.rows())},
           k.segments.start_N.template data<int32_t>(),
           k.convs.weight0.template data<bf16>(),
           k.convs.bias0.template data<bf16>(),

@@ -14,13 +14,13 @@ struct LatentArgs {
   int nq, nk;
   gpu::Rows<bf16> dz;
   bool accumulate_dz;
+  int span_tokens;
   float* parts;  // [spans][3 C]: of dweight0 as it lies, then of dbias1
 };
 
 // A tile gives the latents' gradients of all its tokens but the last, whose successor's share is
 // not in it; a span of tiles gives a part of the sums.
 inline constexpr int kOwnTokens = kTokens - 1;
-inline constexpr int kSpanTokens = 2 * kOwnTokens;
 
 // Rows are dy from token t0 on, and become the gradients of the second convolution's input.
 template <int kDim>
@@ -53,7 +53,7 @@ struct LatentLoads {
   Bits128 now, own, others[kPartners];
 
   template <int kDim>
-  __device__ void load(const LatentArgs& a, const Partners& partners, int head, int at, int64_t t) {
+  __device__ void load(const LatentArgs& a, const Partners& partners, int head, int at, int t) {
     now = a.z.near(t, head * kDim + at);
     own = a.dy.near(t, head * kDim + at);
 #pragma unroll
@@ -72,7 +72,7 @@ __device__ inline void add_bits(Wide& sum, const Bits128& bits) {
 // The gradient of the mean's inputs, from dy of the own head and of those that it is averaged with.
 template <int kDim>
 __device__ Wide mean_gradient(const LatentArgs& a, const Partners& partners, int head, int at,
-                              int64_t t, const LatentLoads& token) {
+                              int t, const LatentLoads& token) {
   const float share = head < a.nq ? static_cast<float>(a.nk) / static_cast<float>(a.nq) : 1.0f;
   const Wide own = unpacked(token.own);
   Wide sum = unpacked(token.others[0]);
@@ -89,7 +89,7 @@ __device__ Wide mean_gradient(const LatentArgs& a, const Partners& partners, int
 
 // A thread has eight channels of the tokens that are its own, and four of them on their way.
 template <int kDim>
-__device__ void latent_gradients(Tile<kDim>& m, const LatentArgs& a, int head, int64_t t0,
+__device__ void latent_gradients(Tile<kDim>& m, const LatentArgs& a, int head, int t0,
                                  uint32_t begins, uint32_t follows, LatentSums& sums) {
   constexpr int kAhead = 4;
   const int unit = m.own_unit(), at = unit * 8, channel = head * kDim + at, first = m.own_row();
@@ -109,7 +109,7 @@ __device__ void latent_gradients(Tile<kDim>& m, const LatentArgs& a, int head, i
     for (int j = 0; j < kAhead; ++j) {
       const LatentLoads token = loads[j];
       const int r = first + i + j;
-      const int64_t t = t0 + r;
+      const int t = t0 + r;
       load(loads[j], r + kAhead);
       const Wide now = unpacked(token.now), old = unpacked(before), own = unpacked(token.own);
       before = token.now;
@@ -133,7 +133,7 @@ __device__ void latent_gradients(Tile<kDim>& m, const LatentArgs& a, int head, i
 
 // Adds the sums of the threads that have the same channels, in order, and writes the span's part.
 template <int kDim>
-__device__ void write_sums(Tile<kDim>& m, const LatentArgs& a, int head, int64_t span,
+__device__ void write_sums(Tile<kDim>& m, const LatentArgs& a, int head, int span,
                            const LatentSums& sums) {
   constexpr int kParts = kTileThreads / Tile<kDim>::kRowUnits;
   auto* shared = reinterpret_cast<float*>(m.rows);  // [kParts][3][kDim]
@@ -148,7 +148,7 @@ __device__ void write_sums(Tile<kDim>& m, const LatentArgs& a, int head, int64_t
   }
   __syncthreads();
   const int64_t channels = int64_t{a.nq + a.nk} * kDim;
-  float* out = a.parts + span * 3 * channels;
+  float* out = a.parts + int64_t{span} * 3 * channels;
   for (int i = threadIdx.x; i < 3 * kDim; i += kTileThreads) {
     float sum = 0;
     for (int p = 0; p < kParts; ++p) sum += shared[p * 3 * kDim + i];
@@ -159,17 +159,17 @@ __device__ void write_sums(Tile<kDim>& m, const LatentArgs& a, int head, int64_t
 
 // dy must be there up to the second token after the span.
 template <int kDim>
-__device__ void run_span(Tile<kDim>& m, const LatentArgs& a, int head, int64_t span) {
-  const int64_t first = span * kSpanTokens, rest = first + kSpanTokens;
-  const int64_t end = rest < a.z.tokens ? rest : a.z.tokens;
+__device__ void run_span(Tile<kDim>& m, const LatentArgs& a, int head, int span) {
+  const int first = span * a.span_tokens, rest = first + a.span_tokens;
+  const int end = rest < a.z.tokens ? rest : a.z.tokens;
   begin_rows(m, a.dy, head, first, kTokens + 1);
   load_weights_back(m, a.weight1, head);
   if (threadIdx.x < m.kRowUnits) m.row(kSpareRow, threadIdx.x) = Bits128{};
   LatentSums sums;
-  for (int64_t t0 = first; t0 < end; t0 += kOwnTokens) {
+  for (int t0 = first; t0 < end; t0 += kOwnTokens) {
     const auto bits = [&](auto says) { return token_bits(t0 + warp_row(), a.z.tokens, says); };
-    const uint32_t begins = bits([&](int64_t t) { return a.start[t] == t; });
-    const uint32_t follows = bits([&](int64_t t) { return t + 1 < a.end[t]; });
+    const uint32_t begins = bits([&](int t) { return a.start[t] == t; });
+    const uint32_t follows = bits([&](int t) { return t + 1 < a.end[t]; });
     gpu::wait_for_copies<0>();
     __syncthreads();
     convolve_back(m, follows);
