@@ -274,7 +274,7 @@ check_part() {
     initcheck-step) sanitize initcheck infer_test 'DecodeStepGpu.IsNearTheForwardPassWhenItTakesTheSameExperts' ;;
     *-pass) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.ARowAloneHasThemWhateverExpertItIsTold' decode_pass ;;
     *-tiles) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.GiveTheSameBitsInTiles' decode_tiles ;;
-    *-cca) sanitize "${1%-*}" ops_test 'Ops/GpuSuite.HasTheValuesAndGradientsOfTheCpu/cca_qk_*' ;;
+    *-cca) sanitize "${1%-*}" ops_test 'Ops/GpuSuite.HasTheValuesAndGradientsOfTheCpu/cca_qkv_*' ;;
   esac
 }
 

@@ -10,7 +10,7 @@
 #include "tephra/ops/add_bias.h"
 #include "tephra/ops/attention.h"
 #include "tephra/ops/cca_heads.h"
-#include "tephra/ops/cca_qk.h"
+#include "tephra/ops/cca_qkv.h"
 #include "tephra/ops/depthwise_conv.h"
 #include "tephra/ops/grouped_conv.h"
 #include "tephra/ops/linear.h"
@@ -84,26 +84,51 @@ Tensor CcaAttention::convolved(const Tensor& z_NC, const LayerContext& context) 
   return grouped_conv(u_NC, conv1_weight_.tensor(), conv1_bias_, context.segments, lead);
 }
 
-Tensor CcaAttention::queries_and_keys(const Tensor& z_NC, const LayerContext& context) const {
-  const RopeForm rotary{config_.head_dim, config_.rotary_dim, config_.rope_theta};
-  const CcaHeadsForm form{config_.query_heads, config_.kv_heads, config_.temperature, rotary};
-  if (config_.qk_mean && config_.conv_count == 2 && !context.state && !conv1_weight_.is_packed()) {
-    const CcaConvs convs{conv0_weight_, conv0_bias_, conv1_weight_.tensor(), conv1_bias_};
-    if (has_fused_cca_qk(z_NC, convs, form)) {
-      return cca_qk(z_NC, convs, temp_, context.segments, form);
-    }
+CcaConvs CcaAttention::convs() const {
+  return {conv0_weight_, conv0_bias_, conv1_weight_.tensor(), conv1_bias_};
+}
+
+CcaHeadsForm CcaAttention::form() const {
+  return {config_.query_heads,
+          config_.kv_heads,
+          config_.temperature,
+          {config_.head_dim, config_.rotary_dim, config_.rope_theta}};
+}
+
+bool CcaAttention::is_fused(const Tensor& z_NC, const LayerContext& context) const {
+  return config_.qk_mean && config_.conv_count == 2 && !context.state &&
+         !conv1_weight_.is_packed() && has_fused_cca_qkv(z_NC, convs(), form());
+}
+
+CcaAttention::Heads CcaAttention::heads(const Tensor& qkv, const LayerContext& context) const {
+  const int64_t C = config_.conv_channels(), all = qkv.cols();
+  Heads heads;
+  if (is_fused(qkv, context)) {
+    const Tensor z = config_.value_shift ? qkv : slice_columns(qkv, 0, C);
+    const Tensor out = cca_qkv(z, convs(), temp_, context.segments, form());
+    heads = {slice_columns(out, 0, C), slice_columns(config_.value_shift ? out : qkv, C, all)};
+  } else {
+    const Tensor v_NV = slice_columns(qkv, C, all);
+    heads.qk_NC = queries_and_keys(slice_columns(qkv, 0, C), context);
+    heads.v_NV = config_.value_shift ? shifted(v_NV, context) : v_NV;
   }
+  // A token before the document projects to the bias, so it is added after the shift.
+  if (!value_biases_.empty()) heads.v_NV = add_bias(heads.v_NV, value_biases_);
+  return heads;
+}
+
+Tensor CcaAttention::queries_and_keys(const Tensor& z_NC, const LayerContext& context) const {
+  const CcaHeadsForm form = this->form();
   Tensor qk_NC = convolved(z_NC, context);
   if (config_.qk_mean && z_NC.device().kind == Device::Kind::gpu) {  // in one pass
     return cca_heads(z_NC, qk_NC, temp_, context.segments.position_N, form);
   }
   if (config_.qk_mean) qk_NC = qk_mean(z_NC, qk_NC, config_.query_heads, config_.kv_heads);
   qk_NC = qk_norm(qk_NC, temp_, config_.query_heads, config_.kv_heads, config_.temperature);
-  return rope(qk_NC, context.segments.position_N, rotary);
+  return rope(qk_NC, context.segments.position_N, form.rope);
 }
 
-Tensor CcaAttention::values(const Tensor& v_NV, const LayerContext& context) const {
-  if (!config_.value_shift) return v_NV;
+Tensor CcaAttention::shifted(const Tensor& v_NV, const LayerContext& context) const {
   const Tensor left = context.state ? context.state->value : Tensor();  // [sequences, 1, V / 2]
   if (left) {
     const int64_t half = v_NV.cols() / 2;
@@ -113,9 +138,7 @@ Tensor CcaAttention::values(const Tensor& v_NV, const LayerContext& context) con
       context.state->value_kept = rows_up_to(delayed_NV, *context.kept_rows, 1);
     }
   }
-  const Tensor shifted_NV = value_shift(v_NV, context.segments, left);
-  // A token before the document projects to the bias, so it is added after the shift.
-  return config_.bias ? add_bias(shifted_NV, value_biases_) : shifted_NV;
+  return value_shift(v_NV, context.segments, left);
 }
 
 Tensor CcaAttention::forward(const Tensor& h_NH, const LayerContext& context) const {
@@ -128,11 +151,10 @@ Tensor CcaAttention::forward(const Tensor& h_NH, const LayerContext& context) co
   read_ahead(h_NH.rows(), {&conv0_weight_, &conv0_bias_, &before, &conv1_bias_},
              {only(conv1_weight_)});
   const Tensor qkv = linear(heard_NH, qkv_weights_, qkv_biases_);  // [N, C + V]
-  const Tensor qk_NC = queries_and_keys(slice_columns(qkv, 0, C), context);
+  const Heads own = heads(qkv, context);
 
-  const Tensor q_NQ = slice_columns(qk_NC, 0, Q);
-  const auto [k_NV, v_NV] = remembered(slice_columns(qk_NC, Q, C),
-                                       values(slice_columns(qkv, C, qkv.cols()), context), context);
+  const Tensor q_NQ = slice_columns(own.qk_NC, 0, Q);
+  const auto [k_NV, v_NV] = remembered(slice_columns(own.qk_NC, Q, C), own.v_NV, context);
   const double scale = 1 / std::sqrt(static_cast<double>(config_.head_dim));
   const Tensor o_NQ = attention(q_NQ, k_NV, v_NV, context.ranges, config_.head_dim, scale).o;
   if (context.announce_next) (*context.announce_next)();

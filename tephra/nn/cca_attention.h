@@ -9,7 +9,7 @@
 
 #include "tephra/autograd/parameter.h"
 #include "tephra/nn/attention_layer.h"
-#include "tephra/ops/qk_norm.h"
+#include "tephra/ops/cca_qkv.h"
 
 namespace tephra {
 
@@ -42,9 +42,16 @@ class CcaAttention : public AttentionLayer {
 
  private:
   Tensor convolved(const Tensor& z_NC, const LayerContext& context) const;
-  // Convolved, averaged, normalised and rotated queries and keys side by side.
+  // Convolved, averaged, normalised and rotated queries and keys side by side, and values.
+  struct Heads {
+    Tensor qk_NC, v_NV;
+  };
+  Heads heads(const Tensor& qkv, const LayerContext& context) const;
+  bool is_fused(const Tensor& z_NC, const LayerContext& context) const;
+  CcaConvs convs() const;
+  CcaHeadsForm form() const;
   Tensor queries_and_keys(const Tensor& z_NC, const LayerContext& context) const;
-  Tensor values(const Tensor& v_NV, const LayerContext& context) const;
+  Tensor shifted(const Tensor& v_NV, const LayerContext& context) const;
 
   CcaConfig config_;
   Weights qkv_weights_;   // queries, keys, values: current and delayed, or one

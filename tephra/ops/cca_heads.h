@@ -12,6 +12,8 @@ struct CcaHeadsForm {
   int64_t nq, nk;  // query and key heads
   Temperature temperature;
   RopeForm rope;
+
+  int64_t channels() const { return (nq + nk) * rope.head_dim; }
 };
 
 // z: the latents [query heads | key heads], y: the same convolved, temp [nk] or undefined

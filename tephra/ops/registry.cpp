@@ -22,7 +22,7 @@
   ROW(qk_mean)          \
   ROW(qk_norm)          \
   ROW(cca_heads)        \
-  ROW(cca_qk)           \
+  ROW(cca_qkv)          \
   ROW(add_bias)         \
   ROW(mask_rows)        \
   ROW(latent_heads)     \

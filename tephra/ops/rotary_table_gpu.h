@@ -12,7 +12,7 @@ inline constexpr int64_t kRotaryRows = 8;
 
 // A row of cosines, then sines, for each frequency; a thread has one frequency of some rows.
 struct RotaryRows {
-  const int32_t* position;
+  const int32_t* position;  // null: a row is its position
   int64_t rows, half;
   double theta;
   float* table;  // [N, 2 * half]
@@ -24,7 +24,8 @@ struct RotaryRows {
     const int64_t end = begin + kRotaryRows < rows ? begin + kRotaryRows : rows;
     for (int64_t r = begin; r < end; ++r) {
       double sine, cosine;
-      sincos(double(static_cast<float>(position[r]) * frequency), &sine, &cosine);
+      const auto at = static_cast<float>(position ? position[r] : r);
+      sincos(double(at * frequency), &sine, &cosine);
       table[r * 2 * half + i] = static_cast<float>(cosine);
       table[r * 2 * half + half + i] = static_cast<float>(sine);
     }
@@ -39,5 +40,8 @@ inline Tensor rotary_table(Stream& stream, const Tensor& position_N, const RopeF
            RotaryRows{position_N.data<int32_t>(), rows, half, form.theta, table.data<float>()});
   return table;
 }
+
+// Rows of all positions below `positions` at least; made once and kept for all layers and calls.
+Tensor kept_rotary_table(Stream& stream, int64_t positions, const RopeForm& form);
 
 }  // namespace tephra::gpu

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tephra/core/rng.h"
+#include "tephra/ops/cca_qkv.h"
 #include "tephra/ops/depthwise_conv.h"
 #include "tephra/ops/grouped_conv.h"
 #include "tephra/ops/tail_state.h"
@@ -168,6 +169,13 @@ TEST(Convolutions, SayWhatDoesNotFitAStateOrAShift) {
             "value_shift: left must be [1, 3], got [2, 3]");
   EXPECT_EQ(message_of([&] { value_shift(Tensor({24}, DType::f32), segments, {}); }),
             "value_shift: v must be [tokens, width], got [24]");
+  const CcaConvs convs{Tensor({4, 1, 2}, DType::f32), Tensor({4}, DType::f32),
+                       Tensor({4, 2, 2}, DType::f32), Tensor({4}, DType::f32)};
+  const CcaHeadsForm form{1, 1, Temperature::none, {2, 2, 1e4}};
+  EXPECT_EQ(message_of([&] {
+              cca_qkv(Tensor({4, 5}, DType::f32), convs, Tensor(), segments, form);
+            }),
+            "cca_qkv: z must be [tokens, (1 + 1) * 2 and an even number for values], got [4, 5]");
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every op, every case of its spec, on the GPU against the CPU in f64. Skipped where there is none.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/ops/attention.h"
-#include "tephra/ops/cca_qk.h"
+#include "tephra/ops/cca_qkv.h"
 #include "tephra/ops/expert_cases.h"
 #include "tephra/ops/grouped_linear.h"
 #include "tephra/ops/linear_cross_entropy.h"
@@ -532,30 +533,39 @@ TEST(GpuMergeNorm, OfRoutedRowsHasTheBitsOfCombinedOnes) {
   }
 }
 
-// More tokens than its blocks have first tiles for; the CPU's suite would take long.
+// More tokens than its blocks have first tiles for; the CPU's suite would take long. Backward,
+// blocks wait for each other's pieces.
 TEST(GpuManyTiles, OfConvolvedQueriesAndKeys) {
   if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
-  const Segments segments = Segments::packed(std::vector<int64_t>{3400, 300});
-  const CcaHeadsForm form{1, 1, Temperature::linear, {128, 64, 1e4}};
-  constexpr int64_t kWidth = 256;
-  const OpCase test{.name = "second tiles",
-                    .inputs = {{.shape = {segments.tokens(), kWidth}},
-                               InputSpec::parameter({kWidth, 1, 2}, 0.3, 0.5),
-                               InputSpec::parameter({kWidth}, 0.1, 0.5),
-                               InputSpec::parameter({kWidth, 128, 2}, 0, 0.09),
-                               InputSpec::parameter({kWidth}, 0, 0.5),
-                               InputSpec::parameter({1}, 0.8, 0.3)},
-                    .run = [=](const Tensors& in) -> Tensors {
-                      return {cca_qk(in[0], {in[1], in[2], in[3], in[4]}, in[5], segments, form)};
-                    }};
-  const Tensors in = make_inputs(test.inputs, DType::bf16, 3, kGpu);
-  const Result got = run_with_gradients(test, in);
-  expect_same_bits(got, run_with_gradients(test, in));
-  const Result want = run_with_gradients(test, widened(in));
-  expect_rows_as_portable(got.outputs[0], want.outputs[0], "output");
-  for (size_t i = 0; i < in.size(); ++i) {
-    expect_close(got.gradients[i], want.gradients[i], 4 * tolerance_of(DType::bf16),
-                 format("gradient {}", i));
+  const Segments segments = Segments::packed(std::vector<int64_t>{3400, 300, 1, 20});
+  for (const int64_t dim : {64, 128}) {
+    const CcaHeadsForm form{2, 1, Temperature::linear, {dim, dim / 2, 1e4}};
+    const int64_t width = form.channels();
+    const OpCase test{.name = "second tiles",
+                      .inputs = {{.shape = {segments.tokens(), width + dim}},
+                                 InputSpec::parameter({width, 1, 2}, 0.3, 0.5),
+                                 InputSpec::parameter({width}, 0.1, 0.5),
+                                 InputSpec::parameter({width, dim, 2}, 0, 0.09),
+                                 InputSpec::parameter({width}, 0, 0.5),
+                                 InputSpec::parameter({1}, 0.8, 0.3)},
+                      .run = [=](const Tensors& in) -> Tensors {
+                        const CcaConvs convs{in[1], in[2], in[3], in[4]};
+                        return {cca_qkv(in[0], convs, in[5], segments, form)};
+                      }};
+    const Tensors in = make_inputs(test.inputs, DType::bf16, 3, kGpu);
+    const Result got = run_with_gradients(test, in);
+    for (int again = 0; again < 3; ++again) expect_same_bits(got, run_with_gradients(test, in));
+    const Result want = run_with_gradients(test, widened(in));
+    expect_rows_as_portable(got.outputs[0], want.outputs[0], format("output, heads of {}", dim));
+    constexpr size_t kTemp = 5;
+    for (size_t i = 0; i < kTemp; ++i) {
+      expect_close(got.gradients[i], want.gradients[i], 4 * tolerance_of(DType::bf16),
+                   format("gradient {}, heads of {}", i, dim));
+    }
+    // A number of its own, of terms that cancel: by what they would come to if they were random.
+    const double terms = std::sqrt(static_cast<double>(segments.tokens() * dim));
+    EXPECT_NEAR(to_device(got.gradients[kTemp], kCpu).at(0), want.gradients[kTemp].at(0),
+                tolerance_of(DType::bf16) * terms);
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The naive form is the naive forms of its parts, one after another.
-#include "tephra/ops/cca_qk.h"
+// The naive form is the naive forms of its parts, one after another; values are the columns after
+// those of the heads.
+#include "tephra/ops/cca_qkv.h"
 
 #include <cmath>
 
@@ -11,9 +12,9 @@ namespace tephra {
 namespace {
 
 // Inputs: z, weight0, bias0, weight1, bias1, temp.
-class NaiveQk {
+class NaiveQkv {
  public:
-  NaiveQk(const Tensors& in, const Segments& segments, const CcaHeadsForm& form)
+  NaiveQkv(const Tensors& in, const Segments& segments, const CcaHeadsForm& form)
       : in_(in), segments_(segments), f_(form) {}
 
   Tensor run() const {
@@ -21,6 +22,7 @@ class NaiveQk {
     for (int64_t b = 0; b < segments_.count; ++b) {
       for (int64_t p = 0; p < length_of(segments_, b); ++p) {
         for (int64_t h = 0; h < f_.nq + f_.nk; ++h) write(out, b, p, h);
+        write_values(out, b, p);
       }
     }
     return out;
@@ -91,6 +93,15 @@ class NaiveQk {
     }
   }
 
+  void write_values(const Tensor& out, int64_t b, int64_t p) const {
+    const int64_t first = f_.channels(), half = (out.cols() - first) / 2;
+    const int64_t row = segments_.bounds.data<int32_t>()[b] + p;
+    for (int64_t c = first; c < out.cols(); ++c) {
+      const int64_t before = c < first + half ? 0 : 1;
+      out.set(row * out.cols() + c, z(b, p - before, c));
+    }
+  }
+
   const Tensors& in_;
   const Segments& segments_;
   const CcaHeadsForm& f_;
@@ -100,10 +111,10 @@ struct Taps {
   int64_t first = 2, second = 2;
 };
 
-std::vector<InputSpec> inputs(int64_t tokens, const CcaHeadsForm& f, Taps taps) {
-  const int64_t dim = f.rope.head_dim, width = (f.nq + f.nk) * dim;
+std::vector<InputSpec> inputs(int64_t tokens, const CcaHeadsForm& f, int64_t values, Taps taps) {
+  const int64_t dim = f.rope.head_dim, width = f.channels();
   return {
-      {.shape = {tokens, width}},
+      {.shape = {tokens, width + values}},
       InputSpec::parameter({width, 1, taps.first}, 0.3, 0.5),
       InputSpec::parameter({width}, 0.1, 0.5),
       InputSpec::parameter({width, dim, taps.second}, 0, 1 / std::sqrt(static_cast<double>(dim))),
@@ -113,18 +124,18 @@ std::vector<InputSpec> inputs(int64_t tokens, const CcaHeadsForm& f, Taps taps) 
 
 Tensor run(const Tensors& in, const Segments& segments, const CcaHeadsForm& form) {
   const Tensor temp = form.temperature == Temperature::none ? Tensor() : in[5];
-  return cca_qk(in[0], {in[1], in[2], in[3], in[4]}, temp, segments, form);
+  return cca_qkv(in[0], {in[1], in[2], in[3], in[4]}, temp, segments, form);
 }
 
-OpCase qk_case(const Packing& packing, const CcaHeadsForm& form, Taps taps = {}) {
+OpCase qkv_case(const Packing& packing, const CcaHeadsForm& form, int64_t values, Taps taps = {}) {
   const Segments segments = Segments::packed(packing.lengths);
   OpCase c;
-  c.name = format("{}: {} + {} heads of {}, {} turn", packing.name, form.nq, form.nk,
-                  form.rope.head_dim, form.rope.rotary_dim);
-  c.inputs = inputs(total(packing), form, taps);
+  c.name = format("{}: {} + {} heads of {}, {} turn, values of {}", packing.name, form.nq, form.nk,
+                  form.rope.head_dim, form.rope.rotary_dim, values);
+  c.inputs = inputs(total(packing), form, values, taps);
   if (form.temperature == Temperature::none) c.inputs.pop_back();
   c.run = [=](const Tensors& in) -> Tensors { return {run(in, segments, form)}; };
-  c.naive = [=](const Tensors& in) -> Tensors { return {NaiveQk(in, segments, form).run()}; };
+  c.naive = [=](const Tensors& in) -> Tensors { return {NaiveQkv(in, segments, form).run()}; };
   return c;
 }
 
@@ -136,12 +147,12 @@ CcaHeadsForm form(int64_t nq, int64_t nk, int64_t dim, int64_t rotary,
 // The latents are read and heads written; backward reads both gradients and latents. The second
 // convolution is computed again backward.
 OpBench bench() {
-  constexpr int64_t kN = 16384, kC = 1280, kD = 128;
+  constexpr int64_t kN = 16384, kC = 1280, kV = 256, kD = 128;
   const Segments segments = Segments::batch(4, kN / 4);
   const CcaHeadsForm f = form(8, 2, kD, 64);
-  constexpr double kFlops = 4.0 * kN * kC * kD, kBytes = 4.0 * kN * kC;
-  return {.name = "16384 x 8 + 2 heads of 128",
-          .inputs = inputs(kN, f, {}),
+  constexpr double kFlops = 4.0 * kN * kC * kD, kBytes = 2.0 * kN * (kC + kV);
+  return {.name = "16384 x 8 + 2 heads of 128, values of 256",
+          .inputs = inputs(kN, f, kV, {}),
           .run = [=](const Tensors& in) -> Tensors { return {run(in, segments, f)}; },
           .forward_flops = kFlops,
           .backward_flops = 3 * kFlops,
@@ -153,21 +164,28 @@ OpBench bench() {
 
 }  // namespace
 
-OpSpec cca_qk_spec() {
+OpSpec cca_qkv_spec() {
   OpSpec spec;
-  spec.name = "cca_qk";
-  for (const Packing& packing : packings())
-    spec.cases.push_back(qk_case(packing, form(2, 1, 8, 4)));
-  spec.cases.push_back(qk_case({"more taps", {3, 9}}, form(2, 2, 4, 4), {3, 4}));
-  spec.cases.push_back(qk_case({"one tap each", {5}}, form(2, 1, 4, 2), {1, 1}));
-  // The shapes of the fused kernels: parts of a tile, several tiles, tiles that begin or end with a
-  // document.
-  spec.cases.push_back(qk_case({"part of a tile", {1, 2, 9}}, form(2, 1, 128, 64)));
-  spec.cases.push_back(qk_case({"tiles", {126, 1, 1, 128, 4}}, form(1, 1, 128, 128)));
-  spec.cases.push_back(
-      qk_case({"documents across tiles", {130, 0, 30}}, form(2, 1, 128, 64, Temperature::exp)));
-  spec.cases.push_back(qk_case({"nothing turns", {70}}, form(1, 1, 128, 0, Temperature::none)));
-  spec.cases.push_back(qk_case({"many queries of a key", {3, 40}}, form(5, 1, 128, 64)));
+  spec.name = "cca_qkv";
+  const auto add = [&](const Packing& packing, const CcaHeadsForm& f, int64_t values,
+                       Taps taps = {}) {
+    spec.cases.push_back(qkv_case(packing, f, values, taps));
+  };
+  for (const Packing& packing : packings()) add(packing, form(2, 1, 8, 4), 6);
+  add({"more taps", {3, 9}}, form(2, 2, 4, 4), 2, {3, 4});
+  add({"one tap each", {5}}, form(2, 1, 4, 2), 0, {1, 1});
+  // The shapes of the fused kernels: parts of a tile, several tiles and runs of them, tiles that
+  // begin or end with a document.
+  add({"one token", {1}}, form(2, 1, 128, 64), 128);
+  add({"part of a tile", {1, 2, 9}}, form(2, 1, 128, 64), 128);
+  add({"tiles", {126, 1, 1, 128, 4}}, form(1, 1, 128, 128), 16);
+  add({"documents across tiles", {130, 0, 30}}, form(2, 1, 128, 64, Temperature::exp), 128);
+  add({"nothing turns", {70}}, form(1, 1, 128, 0, Temperature::none), 0);
+  add({"many queries of a key", {3, 40}}, form(5, 1, 128, 64), 32);
+  add({"narrow heads, one token", {1}}, form(2, 2, 64, 32), 128);
+  add({"narrow heads", {126, 1, 1, 128, 4}}, form(2, 1, 64, 32), 64);
+  add({"narrow heads that turn", {1, 130, 0, 30}}, form(4, 2, 64, 64, Temperature::exp), 0);
+  add({"narrow heads that do not", {3, 40}}, form(5, 1, 64, 0, Temperature::none), 48);
   spec.benches = {bench()};
   return spec;
 }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layer of compressed convolutional attention says the same by the ops one by one and by the one
+// that a GPU takes, whatever else the layer has.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tephra/core/rng.h"
+#include "tephra/nn/cca_attention.h"
+#include "tephra/ops/as_on_a_gpu.h"
+
+namespace tephra::cca_attention_test {
+namespace {
+
+constexpr int64_t kWidth = 32, kHead = 64, kQueries = 2 * kHead, kKeys = kHead;
+
+CcaConfig config_of(bool bias, bool value_shift) {
+  CcaConfig config{2, 1, kHead, 2, 2, kHead / 2, 1e4, 0, bias};
+  config.value_shift = value_shift;
+  return config;
+}
+
+std::vector<ParameterSpec> specs_of(const CcaConfig& c) {
+  std::vector<ParameterSpec> specs;
+  const auto matrix = [&](const std::string& name, int64_t out, int64_t in) {
+    specs.push_back({name + ".weight", {out, in}, ParameterKind::matrix, 0, 0.2});
+    if (c.bias) specs.push_back({name + ".bias", {out}, ParameterKind::vector, 0.3, 0});
+  };
+  matrix("qkv_proj.q_proj", kQueries, kWidth);
+  matrix("qkv_proj.k_proj", kKeys, kWidth);
+  if (c.value_shift) {
+    matrix("qkv_proj.v_proj_current", kKeys / 2, kWidth);
+    matrix("qkv_proj.v_proj_delayed", kKeys / 2, kWidth);
+  } else {
+    matrix("qkv_proj.v_proj", kKeys, kWidth);
+  }
+  const int64_t channels = c.conv_channels();
+  const auto convolution = [&](const std::string& name, int64_t inputs) {
+    const std::string at = "qkv_proj.conv_qk_" + name;
+    specs.push_back({at + ".weight", {channels, inputs, 2}, ParameterKind::convolution, 0, 0.5});
+    specs.push_back({at + ".bias", {channels}, ParameterKind::vector, 0.1, 0});
+  };
+  convolution("depthwise", 1);
+  convolution("grouped", kHead);
+  specs.push_back({"qk_norm.temp", {1}, ParameterKind::vector, 1, 0});
+  matrix("o_proj", kWidth, kQueries);
+  return specs;
+}
+
+// The layer's output, the gradient of its input, and those of its parameters.
+Tensors run(const CcaConfig& config, bool as_there) {
+  const AsOnAGpu on(as_there);
+  const Segments segments = Segments::packed(std::vector<int64_t>{5, 1, 9});
+  const KeyRanges ranges = causal_ranges(segments);
+  ParameterStore store(specs_of(config), DType::bf16, kCpu, true);
+  store.initialise(1);
+  const CcaAttention layer(config, store, "");
+  Tensor h({segments.tokens(), kWidth}, DType::bf16), dy = empty_like(h);
+  fill_normal(h, {1, 0, 0}, 0, 1);
+  fill_normal(dy, {2, 0, 0}, 0, 1);
+  make_leaf(h, DType::bf16);
+  Tape tape;
+  const Tensor y = layer.forward(h, {.segments = segments, .ranges = ranges});
+  tape.backward({y}, {dy});
+  store.complete_gradients();
+  return {y, gradient(h), store.flat_gradients()};
+}
+
+// By the largest of all, since two ways round differently on their way.
+void expect_close(const Tensor& found, const Tensor& wanted, const std::string& what) {
+  double error = 0, size = 0;
+  for (int64_t i = 0; i < wanted.numel(); ++i) {
+    error = std::max(error, std::abs(found.at(i) - wanted.at(i)));
+    size = std::max(size, std::abs(wanted.at(i)));
+  }
+  EXPECT_LT(error, 0.02 * size) << what;
+}
+
+TEST(CcaAttention, IsTheSameInOneOpAsInMany) {
+  for (const bool bias : {false, true}) {
+    for (const bool value_shift : {false, true}) {
+      const CcaConfig config = config_of(bias, value_shift);
+      const Tensors one = run(config, true), many = run(config, false);
+      const std::string form = format("bias {}, value shift {}: ", bias, value_shift);
+      expect_close(one[0], many[0], form + "output");
+      expect_close(one[1], many[1], form + "the input's gradient");
+      expect_close(one[2], many[2], form + "the parameters' gradients");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tephra::cca_attention_test
