@@ -445,6 +445,20 @@ class Stream {
   std::vector<Timed> timed_;
 };
 
+// Memory of the host's that kernels can write to, at the same address: what they wrote is there
+// when the stream has been waited for, without a copy.
+class HostRoom {
+ public:
+  explicit HostRoom(int64_t bytes);
+  HostRoom(const HostRoom&) = delete;
+  HostRoom& operator=(const HostRoom&) = delete;
+  ~HostRoom();
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
 // Launches that are recorded once and then run as one. What they read and write must stay where it
 // is, so nothing may be allocated between begin and end.
 class Graph {

@@ -297,6 +297,25 @@ void Stream::abandon() {
   (void)TEPHRA_GPU_API(GetLastError)();
 }
 
+HostRoom::HostRoom(int64_t bytes) {
+  const auto size = static_cast<size_t>(bytes);
+#if defined(__HIP__)
+  check(hipHostMalloc(&data_, size, hipHostMallocPortable | hipHostMallocMapped),
+        "taking host memory for kernels");
+#else
+  check(cudaHostAlloc(&data_, size, cudaHostAllocPortable | cudaHostAllocMapped),
+        "taking host memory for kernels");
+#endif
+}
+
+HostRoom::~HostRoom() {
+#if defined(__HIP__)
+  (void)hipHostFree(data_);
+#else
+  (void)cudaFreeHost(data_);
+#endif
+}
+
 Graph::~Graph() {
   if (exec_) (void)TEPHRA_GPU_API(GraphExecDestroy)(exec_);
 }

@@ -83,6 +83,7 @@ struct DecodeWork {
   float* best_logit;                 // [rows, pieces]
   int32_t* best_token;               // [rows, pieces]
   DecodeStep::Likeliest* likeliest;  // [rows]
+  DecodeStep::Likeliest* told;       // the same, in the host's memory
   bf16* ordered;  // `normed` in the order of decode_ordered, from kDecodeOrderedRows on
 };
 inline constexpr int kDecodeBestPieces = 64;

@@ -259,7 +259,9 @@ __global__ void decode_best_row(DecodeWork w) {
             w.best_token[r * kDecodeBestPieces + threadIdx.x]};
   }
   best.take_block(shared);
-  if (threadIdx.x == 0) w.likeliest[r] = {best.token, best.logit};
+  if (threadIdx.x > 0) return;
+  w.likeliest[r] = {best.token, best.logit};
+  w.told[r] = {best.token, best.logit};
 }
 
 // Who comes first depends on the moment; the caller sorts.

@@ -46,6 +46,7 @@ class GraphDecodeStep : public DecodeStep {
              .best_logit = take<float>(kDecodeBestPieces),
              .best_token = take<int32_t>(kDecodeBestPieces),
              .likeliest = static_cast<Likeliest*>(likeliest_.raw()),
+             .told = static_cast<Likeliest*>(told_.data()),
              .ordered = take<bf16>(s.hidden)};
     if constexpr (gpu::kHasCudaLibraries) {
       constexpr int64_t kEach = sizeof(DecodeLayer) / sizeof(int32_t);
@@ -102,10 +103,8 @@ class GraphDecodeStep : public DecodeStep {
   Tensor logits() const override { return logits_.slice_rows(0, rows_); }
   Tensor experts() const override { return chosen_.column_view(0, rows_); }
   std::vector<Likeliest> likeliest() const override {
-    std::vector<Likeliest> result(static_cast<size_t>(rows_));
-    gpu::copy(plan_.device, gpu::Direction::to_host, result.data(), likeliest_.raw(),
-              rows_ * int64_t{sizeof(Likeliest)});
-    return result;
+    gpu::synchronize(plan_.device);
+    return {work_.told, work_.told + rows_};
   }
 
   std::vector<std::optional<std::vector<Likeliest>>> at_least(
@@ -234,6 +233,7 @@ class GraphDecodeStep : public DecodeStep {
 
   DecodePlan plan_;
   Tensor inputs_, logits_, likeliest_, chosen_, replayed_;
+  gpu::HostRoom told_{kDecodeRows * sizeof(Likeliest)};
   Tensor layers_, letters_;  // of a pass
   Tensors rooms_;
   DecodeWork work_{};
