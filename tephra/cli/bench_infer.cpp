@@ -47,19 +47,24 @@ std::vector<Path> weight_files(const std::string& path) {
   return files;
 }
 
-ColdStart cold_start(const std::string& path) {
-  const std::vector<Path> files = weight_files(path);
+ColdStart cold_start(const InferBench& o) {
+  const std::vector<Path> files = weight_files(o.model);
   ColdStart cold;
   forget_cached(files);
-  cold.disk_speed = read_speed(files);
+  cold.disk_before = read_speed(files);
   forget_cached(files);
   const int64_t before = disk_bytes_read();
-  cold.first_token_seconds = seconds_of([&] {
-    const auto model = load_model(path, {.mapped = true});  // what starts soonest
+  const double start = steady_seconds();
+  {
+    const auto model = load_model(o.model, {.mapped = true, .place = place_for(o.weights)});
+    cold.load_seconds = steady_seconds() - start;
     Decoder decoder(*model, 1, 1);
     model->logits(decoder.advance({1}));
-  });
+    cold.first_token_seconds = steady_seconds() - start;
+  }
   cold.disk_bytes = disk_bytes_read() - before;
+  forget_cached(files);
+  cold.disk_after = read_speed(files);
   return cold;
 }
 
@@ -72,7 +77,7 @@ Loaded load(const InferBench& o, InferResult& result) {
   for (const Path& file : weight_files(o.model)) {
     result.file_bytes += static_cast<int64_t>(std::filesystem::file_size(file));
   }
-  if (o.cold) result.cold = cold_start(o.model);
+  if (o.cold) result.cold = cold_start(o);
   const double start = steady_seconds();
   Loaded loaded{open_model_folder(o.model),
                 load_model(o.model, {.mapped = true, .place = place_for(o.weights)})};

@@ -41,9 +41,11 @@ struct DecodeBytes {
 
 // A start with nothing of the files in memory.
 struct ColdStart {
-  double first_token_seconds = 0;  // loading, and one token
-  int64_t disk_bytes = 0;          // that it read
-  double disk_speed = 0;           // bytes per second of plain reads of the same files
+  double load_seconds = 0, first_token_seconds = 0;  // the second: loading, and one token
+  int64_t disk_bytes = 0;                            // that it read
+  // Bytes per second of plain reads of the same files. A virtual disk's host may keep what was read
+  // first, so the start is fairly compared with the reads behind it.
+  double disk_before = 0, disk_after = 0;
 };
 
 // What the kernels of one name took, of a step or a prompt.
