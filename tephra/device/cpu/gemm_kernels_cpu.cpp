@@ -135,23 +135,24 @@ HWY_INLINE void dot_block_of(int64_t rows, const Gemm<In, Out, W>& g, int64_t i,
   dot_block<kRows, kCols>(g, i, j);
 }
 
-// All rows, in nearly equal blocks.
+// All rows, in nearly equal blocks: `rows` in each, and one more in the first `longer`.
 template <int kCols, class In, class Out, class W>
-HWY_INLINE void dot_column_block(const Gemm<In, Out, W>& g, int64_t j) {
-  constexpr int kMost = most_rows<In, W>();
-  int64_t blocks = ceil_div(g.m, int64_t{kMost});
-  for (int64_t i = 0; i < g.m; --blocks) {
-    const int64_t rows = ceil_div(g.m - i, blocks);
-    dot_block_of<kMost, kCols>(rows, g, i, j);
-    i += rows;
+HWY_INLINE void dot_column_block(const Gemm<In, Out, W>& g, int64_t j, int64_t rows,
+                                 int64_t longer) {
+  for (int64_t i = 0; i < g.m; --longer) {
+    const int64_t of_block = rows + (longer > 0 ? 1 : 0);
+    dot_block_of<most_rows<In, W>(), kCols>(of_block, g, i, j);
+    i += of_block;
   }
 }
 
 template <class In, class Out, class W>
 void dot_rows_of(const Gemm<In, Out, W>& g) {
+  const int64_t blocks = ceil_div(g.m, int64_t{most_rows<In, W>()});
+  const int64_t rows = g.m / blocks, longer = g.m % blocks;
   int64_t j = 0;
-  for (; j + 4 <= g.n; j += 4) dot_column_block<4>(g, j);
-  for (; j < g.n; ++j) dot_column_block<1>(g, j);
+  for (; j + 4 <= g.n; j += 4) dot_column_block<4>(g, j, rows, longer);
+  for (; j < g.n; ++j) dot_column_block<1>(g, j, rows, longer);
 }
 void dot_rows_f32(const Gemm<float, float>& g) { dot_rows_of(g); }
 void dot_rows_f32_bf16(const Gemm<float, float, bf16>& g) { dot_rows_of(g); }
