@@ -113,9 +113,11 @@ limited() {
   return $status
 }
 
-# All that began with this command's mark in their environment.
+# All that began with this command's mark in their environment; who looks for them has none.
 kill_marked() {
-  grep -l -z -x -F "SESSION_COMMAND=$SESSION_COMMAND" /proc/[0-9]*/environ 2>/dev/null | cut -d / -f 3 |
+  mark=$SESSION_COMMAND
+  unset SESSION_COMMAND
+  grep -l -z -x -F "SESSION_COMMAND=$mark" /proc/[0-9]*/environ 2>/dev/null | cut -d / -f 3 |
     xargs -r kill -KILL 2>/dev/null
 }
 

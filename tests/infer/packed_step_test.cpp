@@ -119,7 +119,7 @@ TEST_F(PackedStepGpu, IsNearTheForwardPassWhenItTakesTheSameExperts) {
     const auto model = quantised_step_model(step_config(), q, kFirstGpu, DType::bf16);
     const VerifyReport report = verify_engine(*model, 24, 1);
     ASSERT_EQ(report.checks.size(), 1u);
-    EXPECT_LE(report.checks[0].max_abs, 2e-3) << bits_of(q) << ": KL from the forward pass";
+    EXPECT_LE(report.checks[0].max_abs, 2e-4) << bits_of(q) << ": KL from the forward pass";
     std::cout << format("{}: mean KL {:.2g}\n", bits_of(q), report.checks[0].max_abs);
   }
 }
