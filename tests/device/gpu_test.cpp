@@ -64,12 +64,17 @@ TEST(DeviceNames, AreExplainedWhenTheyAreWrong) {
 // A variable of the environment, while it is there.
 class Variable {
  public:
-  explicit Variable(const char* value) { ::setenv(kName, value, 1); }
-  ~Variable() { ::unsetenv(kName); }
+  explicit Variable(const char* value, const char* name = kName) : name_(name) {
+    ::setenv(name, value, 1);
+  }
+  ~Variable() { ::unsetenv(name_); }
   Variable(const Variable&) = delete;
   Variable& operator=(const Variable&) = delete;
 
   static constexpr const char* kName = "TEPHRA_TEST_SETTING";
+
+ private:
+  const char* name_;
 };
 
 template <class Read>
@@ -109,6 +114,15 @@ TEST(DeviceSettings, AreReadStrictly) {
   for (const char* value : {"0", "-1", "3x", " 3", "99999999999999999999"}) {
     EXPECT_NE(complaint_of(value, count), "none") << value;
   }
+}
+
+TEST(DeviceSettings, RefuseAnErrorWithoutTheOpThatHasIt) {
+  const Variable as("719", "TEPHRA_GPU_FAIL_AS");
+  EXPECT_EQ(complaint_of("", gpu::fail_setting),
+            "TEPHRA_GPU_FAIL_AS has no effect without TEPHRA_GPU_FAIL_AT, which says when");
+  const Variable at("2000", "TEPHRA_GPU_FAIL_AT");
+  EXPECT_EQ(gpu::fail_setting().at, 2000);
+  EXPECT_EQ(gpu::fail_setting().as, 719);
 }
 
 // "auto" where the GPUs have these reasons not to be used.

@@ -160,25 +160,18 @@ bool reads_pageable_memory(Device device) {
   return reads != 0;
 }
 
-// TEPHRA_GPU_FAIL_AT=N: the Nth op of the process comes with a kernel that fails; or, with
-// TEPHRA_GPU_FAIL_AS=CODE, it and all after it are answered with this error of the vendor's, as by
-// a device that is lost. How tests see a run end so.
-int64_t fail_at() {
-  static const int64_t asked = count_setting("TEPHRA_GPU_FAIL_AT");
-  return asked;
-}
-
-Result fail_as() {
-  static const auto asked = static_cast<Result>(count_setting("TEPHRA_GPU_FAIL_AS"));
+const FailSetting& asked_failure() {
+  static const FailSetting asked = fail_setting();
   return asked;
 }
 
 void fail_when_asked(Stream& stream) {
-  static std::atomic<int64_t> left{fail_at()};
-  if (fail_at() == 0) return;
+  const FailSetting& asked = asked_failure();
+  static std::atomic<int64_t> left{asked.at};
+  if (asked.at == 0) return;
   const int64_t after = --left;
-  if (fail_as() != kSuccess) {
-    if (after <= 0) fail(fail_as(), "starting a kernel");
+  if (asked.as != 0) {
+    if (after <= 0) fail(static_cast<Result>(asked.as), "starting a kernel");
   } else if (after == 0) {
     stream.launch(fail_here, {.blocks = 1, .threads = 1});
   }
@@ -244,7 +237,7 @@ const std::string& why_unusable(int index) {
 }
 
 Stream::Stream(Device device) : device_(device) {
-  (void)fail_at(), (void)fail_as();  // what is wrong with a setting is told before the first op
+  (void)asked_failure();  // what is wrong with a setting is told before the first op
   starts_early_ = switch_setting("TEPHRA_GPU_EARLY", true) && can_start_early(device.index);
   synchronous_ = switch_setting("TEPHRA_GPU_SYNC", false);
   enter();
