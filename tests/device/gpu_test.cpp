@@ -125,6 +125,18 @@ TEST(DeviceSettings, RefuseAnErrorWithoutTheOpThatHasIt) {
   EXPECT_EQ(gpu::fail_setting().as, 719);
 }
 
+TEST(DeviceNames, AreToldApartByWhatABuildCouldHaveForThem) {
+  for (const char* old : {"sm_50", "sm_75"}) {
+    EXPECT_EQ(gpu::no_kernels_for(old),
+              "GPUs before Ampere (sm_80) are not supported; use --device cpu");
+  }
+  for (const char* other : {"sm_80", "sm_120", "gfx90a"}) {
+    EXPECT_EQ(
+        gpu::no_kernels_for(other),
+        format("this build has no kernels for {}; docs/gpu.md says how to build them", other));
+  }
+}
+
 // "auto" where the GPUs have these reasons not to be used.
 AutoDevice chosen_of(const std::vector<std::string>& reasons, int most_asked) {
   int asked = 0;

@@ -140,8 +140,7 @@ std::string ask_why_unusable(int index) {
   (void)TEPHRA_GPU_API(GetLastError)();  // told here, so not by the next call as well
   if (result == kSuccess) return "";
   if (result == kNotCompiledForDevice || result == TEPHRA_GPU_API(ErrorInvalidDeviceFunction)) {
-    return format("this build has no kernels for {}; docs/gpu.md says how to build them",
-                  status().devices[static_cast<size_t>(index)].architecture);
+    return no_kernels_for(status().devices[static_cast<size_t>(index)].architecture);
   }
   return format("it cannot be used now: {}", TEPHRA_GPU_API(GetErrorString)(result));
 }

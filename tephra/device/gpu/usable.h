@@ -12,4 +12,7 @@ namespace tephra::gpu {
 // somebody wants are asked, once each. Never throws.
 const std::string& why_unusable(int index);
 
+// Why none of this build's kernels runs on such a GPU ("sm_75", "gfx942").
+std::string no_kernels_for(const std::string& architecture);
+
 }  // namespace tephra::gpu
