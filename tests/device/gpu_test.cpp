@@ -207,6 +207,23 @@ TEST(DeviceNames, AutoIsAGpuWhereThereIsOne) {
   }
 }
 
+// What a device runs does not follow from what another one does.
+TEST(GpuCode, IsHoppersOwnOnEveryHopperOfABuildThatHasIt) {
+  const gpu::Status& found = gpu::status();
+  if (found.devices.empty()) GTEST_SKIP() << found.why_none;
+  for (size_t i = 0; i < found.devices.size(); ++i) {
+    const int index = static_cast<int>(i);
+    const std::string& architecture = found.devices[i].architecture;
+    if (!gpu::why_unusable(index).empty()) continue;
+    if (architecture == "sm_90" && gpu::has_hopper_code()) {
+      EXPECT_TRUE(gpu::starts_kernels_early(index)) << "gpu:" << i;
+    }
+    if (architecture.starts_with("sm_8")) {
+      EXPECT_FALSE(gpu::starts_kernels_early(index)) << "gpu:" << i << ", " << architecture;
+    }
+  }
+}
+
 class GpuMemory : public testing::Test {
  protected:
   void SetUp() override {

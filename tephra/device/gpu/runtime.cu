@@ -180,15 +180,27 @@ void fail_when_asked(Stream& stream) {
 
 #if !defined(__HIP__)
 int code_version(int device) {
-  static const int version = [device] {  // asked once: of the first device, since they are alike
-    cudaFuncAttributes attributes;
-    check(cudaSetDevice(device), "choosing a device");
-    check(cudaFuncGetAttributes(&attributes, fail_here), "asking which code a device runs");
-    return attributes.ptxVersion;
-  }();
-  return version;
+  static std::mutex mutex;
+  static auto* const versions = new std::map<int, int>;  // never destroyed
+  const std::lock_guard lock(mutex);
+  const auto known = versions->find(device);
+  if (known != versions->end()) return known->second;
+  cudaFuncAttributes attributes;
+  check(cudaSetDevice(device), "choosing a device");
+  check(cudaFuncGetAttributes(&attributes, fail_here), "asking which code a device runs");
+  return versions->emplace(device, attributes.ptxVersion).first->second;
 }
 #endif
+
+bool has_hopper_code() {
+#ifdef TEPHRA_HOPPER_CODE
+  return true;
+#else
+  return false;
+#endif
+}
+
+bool starts_kernels_early(int index) { return can_start_early(index); }
 
 void fail(Result result, const char* what) {
   const char* reason = TEPHRA_GPU_API(GetErrorString)(result);
