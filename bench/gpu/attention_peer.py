@@ -25,6 +25,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 COLUMNS, KV_COLUMNS = 1024, 256
+BITS = {True: " same bits", False: " other bits", None: " did not run"}
 
 
 def milliseconds(work, calls=10):
@@ -157,7 +158,7 @@ def peers(o, documents, tokens, dim, window):
             yield name, measure()
         except Exception as error:  # whatever keeps it from running: ours is still of interest
             print(f"{name}: {str(error)[:300]}", flush=True)
-            yield name, (math.nan, math.nan, False)
+            yield name, (math.nan, math.nan, None)
 
 
 def compare(o, shape):
@@ -174,7 +175,7 @@ def compare(o, shape):
         for i, (text, factor) in enumerate((("forward", 4), ("backward", 10))):
             flops = factor * COLUMNS * pairs_of(documents, tokens, window)
             rate = [flops / ms / 1e9 for ms in (ours[i], times[i])]
-            bits = " same bits" if i and times[2] else " other bits" if i else ""
+            bits = BITS[times[2]] if i else ""
             print(f"{shape:>14} {text:>9} {name:>6} {ours[i]:9.4f} {times[i]:9.4f} {rate[0]:7.0f} {rate[1]:7.0f} "
                   f"{100 * best[i] / ours[i]:6.1f}%{bits}", flush=True)
     if "NOT THE SAME" in said:

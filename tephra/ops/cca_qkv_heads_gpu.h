@@ -284,11 +284,13 @@ void visit_heads(int64_t head_dim, F&& f) {
   head_dim == 64 ? f.template operator()<64>() : f.template operator()<128>();
 }
 
-// Of the forward and of the backward op, with other tensors of z's columns.
+// Of the forward and of the backward op, with other tensors of z's columns. Never on AMD, whose
+// devices have too little shared memory for a head's weights.
 template <class K>
 bool takes_fused(const gpu::Stream& stream, const K& k, std::initializer_list<const Tensor*> like) {
   const int64_t values = k.z.cols() - k.form.channels();
-  bool fits = k.z.rows() > 0 && values % 16 == 0 && has_fused_cca_qkv(k.z, k.convs, k.form);
+  bool fits = gpu::kHasCudaLibraries && k.z.rows() > 0 && values % 16 == 0 &&
+              has_fused_cca_qkv(k.z, k.convs, k.form);
   for (const Tensor* rows : like) fits = fits && gpu::is_wide(gpu::rows_of<bf16>(*rows));
   for (const Tensor* vector :
        {&k.convs.weight0, &k.convs.bias0, &k.convs.weight1, &k.convs.bias1}) {

@@ -64,12 +64,17 @@ TEST(DeviceNames, AreExplainedWhenTheyAreWrong) {
 // A variable of the environment, while it is there.
 class Variable {
  public:
-  explicit Variable(const char* value) { ::setenv(kName, value, 1); }
-  ~Variable() { ::unsetenv(kName); }
+  explicit Variable(const char* value, const char* name = kName) : name_(name) {
+    ::setenv(name, value, 1);
+  }
+  ~Variable() { ::unsetenv(name_); }
   Variable(const Variable&) = delete;
   Variable& operator=(const Variable&) = delete;
 
   static constexpr const char* kName = "TEPHRA_TEST_SETTING";
+
+ private:
+  const char* name_;
 };
 
 template <class Read>
@@ -108,6 +113,27 @@ TEST(DeviceSettings, AreReadStrictly) {
             "TEPHRA_TEST_SETTING: expected a whole number from 1, got 'abc'");
   for (const char* value : {"0", "-1", "3x", " 3", "99999999999999999999"}) {
     EXPECT_NE(complaint_of(value, count), "none") << value;
+  }
+}
+
+TEST(DeviceSettings, RefuseAnErrorWithoutTheOpThatHasIt) {
+  const Variable as("719", "TEPHRA_GPU_FAIL_AS");
+  EXPECT_EQ(complaint_of("", gpu::fail_setting),
+            "TEPHRA_GPU_FAIL_AS has no effect without TEPHRA_GPU_FAIL_AT, which says when");
+  const Variable at("2000", "TEPHRA_GPU_FAIL_AT");
+  EXPECT_EQ(gpu::fail_setting().at, 2000);
+  EXPECT_EQ(gpu::fail_setting().as, 719);
+}
+
+TEST(DeviceNames, AreToldApartByWhatABuildCouldHaveForThem) {
+  for (const char* old : {"sm_50", "sm_75"}) {
+    EXPECT_EQ(gpu::no_kernels_for(old),
+              "GPUs before Ampere (sm_80) are not supported; use --device cpu");
+  }
+  for (const char* other : {"sm_80", "sm_120", "gfx90a"}) {
+    EXPECT_EQ(
+        gpu::no_kernels_for(other),
+        format("this build has no kernels for {}; docs/gpu.md says how to build them", other));
   }
 }
 
@@ -178,6 +204,23 @@ TEST(DeviceNames, AutoIsAGpuWhereThereIsOne) {
   EXPECT_EQ(found.why_none.empty(), !found.devices.empty());
   if (found.devices.empty()) {
     EXPECT_EQ(fault_of("gpu"), Fault::device);
+  }
+}
+
+// What a device runs does not follow from what another one does.
+TEST(GpuCode, IsHoppersOwnOnEveryHopperOfABuildThatHasIt) {
+  const gpu::Status& found = gpu::status();
+  if (found.devices.empty()) GTEST_SKIP() << found.why_none;
+  for (size_t i = 0; i < found.devices.size(); ++i) {
+    const int index = static_cast<int>(i);
+    const std::string& architecture = found.devices[i].architecture;
+    if (!gpu::why_unusable(index).empty()) continue;
+    if (architecture == "sm_90" && gpu::has_hopper_code()) {
+      EXPECT_TRUE(gpu::starts_kernels_early(index)) << "gpu:" << i;
+    }
+    if (architecture.starts_with("sm_8")) {
+      EXPECT_FALSE(gpu::starts_kernels_early(index)) << "gpu:" << i << ", " << architecture;
+    }
   }
 }
 

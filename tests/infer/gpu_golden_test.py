@@ -54,7 +54,10 @@ def main():
     o = parser.parse_args()
     if o.device != "cpu":
         probe = subprocess.run([o.tephra, "doctor", "--no-measure", "--json"], capture_output=True, text=True)
-        if probe.returncode or not json.loads(probe.stdout)["gpu"]["devices"]:
+        if probe.returncode:
+            print(f"FAIL  doctor: code {probe.returncode}: {probe.stderr.strip()[-500:]}")
+            sys.exit(1)
+        if not json.loads(probe.stdout)["gpu"]["devices"]:
             print("no GPU: skipped")
             sys.exit(77)
     passed = [verify(o.tephra, o.device, *case) for case in cases(o.source / "tests/golden")]

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Token probabilities of the engine and of the training pass, of a model that was trained a moment before on a GPU: heads of
-128 in bf16, which both sides have their fastest kernels for. The text is one that the model draws itself.
+128 in bf16, for which training has fast attention. The engine takes a kernel for each phase of a layer: the one for all
+layers together is for the published width alone. The text is one that the model draws itself.
 
     gpu_trained_test.py TEPHRA SOURCE_DIR [--steps 100] [--tokens 512]
 
@@ -37,7 +38,10 @@ def main():
     parser.add_argument("--tokens", type=int, default=512)
     o = parser.parse_args()
     probe = subprocess.run([o.tephra, "doctor", "--no-measure", "--json"], capture_output=True, text=True)
-    if probe.returncode or not json.loads(probe.stdout)["gpu"]["devices"]:
+    if probe.returncode:
+        print(f"FAIL  doctor: code {probe.returncode}: {probe.stderr.strip()[-500:]}")
+        sys.exit(1)
+    if not json.loads(probe.stdout)["gpu"]["devices"]:
         print("no GPU: skipped")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:

@@ -185,7 +185,10 @@ def lost_gpu(runs):
         ok = ran.returncode == 4 and wanted in said and "checkpoints already written are whole" in said
         if check(ok, f"error {code} ends a run with code 4 and is told: {ran.returncode}: {said[-300:]}"):
             return 1
-    return goes_on_as_before(runs, "lost", before)
+    ran = runs.run("lost", runs.device, TEPHRA_GPU_FAIL_AS="719")
+    failed = check(ran.returncode == 2 and "TEPHRA_GPU_FAIL_AT" in ran.stderr,
+                   f"an error without the op that has it is code 2: {ran.returncode}: {ran.stderr[-300:]}")
+    return failed + goes_on_as_before(runs, "lost", before)
 
 
 def missing_gpu(runs):
@@ -235,7 +238,10 @@ def main():
     o = arguments()
     if o.device != "cpu":
         probe = subprocess.run([o.tephra, "doctor", "--no-measure", "--json"], capture_output=True, text=True)
-        if probe.returncode or not json.loads(probe.stdout)["gpu"]["devices"]:
+        if probe.returncode:
+            print(f"FAIL  doctor: code {probe.returncode}: {probe.stderr.strip()[-500:]}")
+            sys.exit(1)
+        if not json.loads(probe.stdout)["gpu"]["devices"]:
             print("no GPU: skipped")
             sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:

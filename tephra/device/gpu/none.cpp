@@ -23,6 +23,8 @@ const Status& status() {
 }
 
 const std::string& why_unusable(int) { return status().why_none; }
+bool has_hopper_code() { return false; }
+bool starts_kernels_early(int) { return false; }
 std::vector<std::pair<std::string, std::string>> libraries() { return {}; }
 Stream& stream(Device) { refuse(); }
 void begin_op(Stream&, const char*) {}

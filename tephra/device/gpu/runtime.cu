@@ -140,8 +140,7 @@ std::string ask_why_unusable(int index) {
   (void)TEPHRA_GPU_API(GetLastError)();  // told here, so not by the next call as well
   if (result == kSuccess) return "";
   if (result == kNotCompiledForDevice || result == TEPHRA_GPU_API(ErrorInvalidDeviceFunction)) {
-    return format("this build has no kernels for {}; docs/gpu.md says how to build them",
-                  status().devices[static_cast<size_t>(index)].architecture);
+    return no_kernels_for(status().devices[static_cast<size_t>(index)].architecture);
   }
   return format("it cannot be used now: {}", TEPHRA_GPU_API(GetErrorString)(result));
 }
@@ -160,25 +159,18 @@ bool reads_pageable_memory(Device device) {
   return reads != 0;
 }
 
-// TEPHRA_GPU_FAIL_AT=N: the Nth op of the process comes with a kernel that fails; or, with
-// TEPHRA_GPU_FAIL_AS=CODE, it and all after it are answered with this error of the vendor's, as by
-// a device that is lost. How tests see a run end so.
-int64_t fail_at() {
-  static const int64_t asked = count_setting("TEPHRA_GPU_FAIL_AT");
-  return asked;
-}
-
-Result fail_as() {
-  static const auto asked = static_cast<Result>(count_setting("TEPHRA_GPU_FAIL_AS"));
+const FailSetting& asked_failure() {
+  static const FailSetting asked = fail_setting();
   return asked;
 }
 
 void fail_when_asked(Stream& stream) {
-  static std::atomic<int64_t> left{fail_at()};
-  if (fail_at() == 0) return;
+  const FailSetting& asked = asked_failure();
+  static std::atomic<int64_t> left{asked.at};
+  if (asked.at == 0) return;
   const int64_t after = --left;
-  if (fail_as() != kSuccess) {
-    if (after <= 0) fail(fail_as(), "starting a kernel");
+  if (asked.as != 0) {
+    if (after <= 0) fail(static_cast<Result>(asked.as), "starting a kernel");
   } else if (after == 0) {
     stream.launch(fail_here, {.blocks = 1, .threads = 1});
   }
@@ -188,15 +180,27 @@ void fail_when_asked(Stream& stream) {
 
 #if !defined(__HIP__)
 int code_version(int device) {
-  static const int version = [device] {  // asked once: of the first device, since they are alike
-    cudaFuncAttributes attributes;
-    check(cudaSetDevice(device), "choosing a device");
-    check(cudaFuncGetAttributes(&attributes, fail_here), "asking which code a device runs");
-    return attributes.ptxVersion;
-  }();
-  return version;
+  static std::mutex mutex;
+  static auto* const versions = new std::map<int, int>;  // never destroyed
+  const std::lock_guard lock(mutex);
+  const auto known = versions->find(device);
+  if (known != versions->end()) return known->second;
+  cudaFuncAttributes attributes;
+  check(cudaSetDevice(device), "choosing a device");
+  check(cudaFuncGetAttributes(&attributes, fail_here), "asking which code a device runs");
+  return versions->emplace(device, attributes.ptxVersion).first->second;
 }
 #endif
+
+bool has_hopper_code() {
+#ifdef TEPHRA_HOPPER_CODE
+  return true;
+#else
+  return false;
+#endif
+}
+
+bool starts_kernels_early(int index) { return can_start_early(index); }
 
 void fail(Result result, const char* what) {
   const char* reason = TEPHRA_GPU_API(GetErrorString)(result);
@@ -244,7 +248,7 @@ const std::string& why_unusable(int index) {
 }
 
 Stream::Stream(Device device) : device_(device) {
-  (void)fail_at(), (void)fail_as();  // what is wrong with a setting is told before the first op
+  (void)asked_failure();  // what is wrong with a setting is told before the first op
   starts_early_ = switch_setting("TEPHRA_GPU_EARLY", true) && can_start_early(device.index);
   synchronous_ = switch_setting("TEPHRA_GPU_SYNC", false);
   enter();

@@ -32,4 +32,11 @@ int64_t count_setting(const char* name) {
   return count;
 }
 
+FailSetting fail_setting() {
+  const FailSetting asked{count_setting("TEPHRA_GPU_FAIL_AT"), count_setting("TEPHRA_GPU_FAIL_AS")};
+  require(asked.as == 0 || asked.at > 0,
+          "TEPHRA_GPU_FAIL_AS has no effect without TEPHRA_GPU_FAIL_AT, which says when");
+  return asked;
+}
+
 }  // namespace tephra::gpu
