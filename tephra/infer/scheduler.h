@@ -43,8 +43,9 @@ class Scheduler {
     EngineRequest request;
     std::vector<int32_t> said;
     std::vector<int32_t> blocks;
-    int64_t slot = -1;  // -1: waiting
-    int64_t fed = 0;    // tokens of prompt and answer that the model has seen
+    int64_t slot = -1;        // -1: waiting
+    int64_t fed = 0;          // tokens of prompt and answer that the model has seen
+    int64_t prompt_told = 0;  // logprobs of the prompt that the request was told
     TokenCounts counts;
     EngineUsage usage;
     bool started = false;

@@ -449,6 +449,48 @@ TEST(Scheduler, TellsLogprobsOfThePromptFromTheForwardPass) {
   }
 }
 
+TEST(Scheduler, TellsLogprobsOfThePromptOnceToThoseThatWerePutAside) {
+  const auto model = tiny_for_engine();
+  struct Told {
+    Answer answer;
+    std::vector<int32_t> ids;
+    std::vector<double> logprobs;
+    size_t late = 0;  // told behind the first new token
+  };
+  const auto asked = [](size_t i, Told& told) {
+    EngineRequest r = one_of_several(40, 0, told.answer);
+    r.prompt[0] = static_cast<int32_t>(3 + i);
+    r.max_new_tokens = 60;
+    r.prompt_logprobs = true;
+    r.on_prompt_token = [&told](const EngineToken& token) {
+      told.ids.push_back(token.id);
+      told.logprobs.push_back(token.logprobs.chosen);
+      if (!told.answer.tokens.empty()) ++told.late;
+    };
+    return r;
+  };
+  EngineOptions options = small_blocks();
+  options.kv_memory = 12 * PagedState::block_bytes(*model, kBlock);
+  std::vector<Told> got(3);
+  Scheduler scheduler(*model, options);
+  for (size_t i = 0; i < got.size(); ++i) scheduler.add(asked(i, got[i]));
+  while (scheduler.step()) {
+  }
+  EXPECT_GT(scheduler.stats().preemptions, 0);
+  for (size_t i = 0; i < got.size(); ++i) {
+    Told want;
+    Scheduler own(*model, small_blocks());
+    const std::vector<int32_t> prompt = asked(i, want).prompt;
+    own.add(asked(i, want));
+    while (own.step()) {
+    }
+    EXPECT_EQ(got[i].ids, std::vector<int32_t>(prompt.begin() + 1, prompt.end()));
+    EXPECT_EQ(got[i].logprobs, want.logprobs);
+    EXPECT_EQ(got[i].late, 0u);
+    expect_same(got[i].answer, want.answer, i);
+  }
+}
+
 TEST(Scheduler, EndsWhenToldAndFreesAtOnce) {
   const auto model = tiny_for_engine();
   Answer answer, other;
