@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
 
 #include "tephra/base/parallel.h"
 #include "tephra/core/rng.h"
@@ -397,6 +398,38 @@ TEST(Scheduler, APromptThatWasReadMakesRoomForThoseWhoNeedIt) {
       expect_same(got[i], want, i);
     }
     EXPECT_EQ(scheduler.stats().blocks_held, 0);
+  }
+}
+
+TEST(Scheduler, WhatIsKeptForALaterOneLetsTheFirstInLineBegin) {
+  const auto model = tiny_for_engine();
+  EngineOptions options = small_blocks();
+  options.kv_memory = 13 * PagedState::block_bytes(*model, kBlock);
+  std::string ends;
+  std::vector<Answer> got(4);
+  const auto asked = [&](size_t i) {
+    EngineRequest r = one_of_several(i == 0 ? 5 : 110, 0, got[i]);  // 110 tokens fill seven blocks
+    if (i == 2) r.prompt[0] = 7;
+    r.max_new_tokens = i == 0 ? 60 : 2;
+    return r;
+  };
+  const auto run = [&](size_t first, size_t last) {
+    Scheduler scheduler(*model, options);
+    for (size_t i = first; i < last; ++i) {
+      EngineRequest r = asked(i);
+      r.on_end = [&ends, i](const EngineEnd&) { ends += "ZRHW"[i]; };
+      scheduler.add(std::move(r));
+    }
+    while (scheduler.step()) {
+    }
+    EXPECT_EQ(scheduler.stats().blocks_held, 0);
+  };
+  run(0, 4);
+  EXPECT_EQ(ends, "RHWZ");
+  const std::vector<Answer> together = std::exchange(got, std::vector<Answer>(4));
+  for (size_t i = 0; i < got.size(); ++i) {
+    run(i, i + 1);
+    expect_same(together[i], got[i], i);
   }
 }
 
