@@ -171,8 +171,9 @@ void Scheduler::admit() {
     if (nothing_to_say) {
       finish(p, EndReason::length);
     } else {
-      // Some room for the others to grow, so that they need not be put aside soon.
-      const int64_t spare = ceil_div(std::ssize(running_), 4);
+      // Some room for the others to grow, so that they need not be put aside soon. Who passes those
+      // that wait leaves it for them, too.
+      const int64_t spare = ceil_div(std::ssize(running_) + slots_kept, 4);
       const auto fits = [&](const Beginning& how) {
         const int64_t room = pool_.available() - how.blocks_found_idle - blocks_kept;
         return how.blocks_needed + spare <= room;

@@ -452,6 +452,30 @@ TEST(Scheduler, OthersPassThoseWhoWaitForAPromptWhereThereIsRoomForBoth) {
   EXPECT_EQ(running_after_a_step(3), 1);
 }
 
+// Of seven blocks four run; with the one that waits, another would fit, but not the spare room for
+// five that run.
+TEST(Scheduler, WhoPassesLeavesSpareRoomForThoseWhoWait) {
+  const auto model = tiny_for_engine();
+  EngineOptions options = small_blocks();
+  options.kv_memory = 7 * PagedState::block_bytes(*model, kBlock);
+  std::vector<Answer> got(6);
+  Scheduler scheduler(*model, options);
+  for (size_t i = 0; i < got.size(); ++i) {
+    EngineRequest r = one_of_several(3, 0, got[i]);
+    if (i == 3 || i == 4) r.prompt = prompt_of_length(11);
+    r.prompt[0] = i == 4 ? 6 : static_cast<int32_t>(3 + i);
+    r.max_new_tokens = 5;
+    scheduler.add(std::move(r));
+  }
+  scheduler.step();
+  scheduler.step();
+  EXPECT_EQ(got[4].tokens.size(), 2u);
+  EXPECT_EQ(got[5].tokens.size(), 0u);
+  while (scheduler.step()) {
+  }
+  EXPECT_EQ(got[5].tokens.size(), 5u);
+}
+
 TEST(Scheduler, TellsLogprobsOfThePromptFromTheForwardPass) {
   const auto model = tiny_for_engine();
   Answer answer;
