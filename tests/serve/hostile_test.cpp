@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tephra/base/clock.h"
+#include "tephra/base/format.h"
 #include "tephra/serve/api.h"
 #include "tephra/serve/chat_page.h"
 #include "tests/serve/speaking_model.h"
@@ -157,9 +158,27 @@ TEST_F(HostileClients, ChatsOfEveryWrongKindGetAJsonError) {
          "properties": {"a>": {"type": "integer"}}}}}])",
       R"("messages": [{"role": "user", "content": "x"}],
          "tools": [{"type": "function", "function": {"name": "f", "parameters": 5}}])",
-      R"("messages": [{"role": "user", "content": "x"}], "tool_choice": "required",
+      R"("messages": [{"role": "user", "content": "x"}],
          "tools": [{"type": "function", "function": {"name": "f", "parameters": {
          "properties": []}}}])",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+         "properties": 5}}}])",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+         "properties": {"a": 5}}}}])",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+         "properties": {"a": null}}}}])",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+         "properties": {"a": {}, "b": [1]}}}}])",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+         "required": "a"}}}])",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+         "properties": {"a": {}}, "required": ["a", 5]}}}])",
       R"("messages": [{"role": "user", "content": "x"}], "tool_choice": "required",
          "tools": [{"type": "function", "function": {"name": "f", "parameters": {
          "properties": {"a": {}}, "required": ["b"]}}}])",
@@ -173,6 +192,19 @@ TEST_F(HostileClients, ChatsOfEveryWrongKindGetAJsonError) {
     expect_4xx(post("/v1/chat/completions", "{" + field + "}"), field);
   }
   expect_alive();
+}
+
+TEST_F(HostileClients, ToolsThatMakeSenseAreTaken) {
+  start();
+  for (const char* parameters :
+       {"null", "{}", R"({"properties": null, "required": null})", R"({"properties": {"a": true}})",
+        R"({"properties": {"a": {"type": "integer"}}, "required": ["a"]})"}) {
+    const HttpAnswer a = post("/v1/chat/completions", format(R"({{"messages": [
+        {{"role": "user", "content": "hello"}}], "tools": [{{"type": "function", "function":
+        {{"name": "f", "parameters": {}}}}}]}})",
+                                                             parameters));
+    EXPECT_EQ(a.status, 200) << parameters << ": " << a.body;
+  }
 }
 
 TEST_F(HostileClients, WrongHttpGetsAJsonError) {
