@@ -207,6 +207,28 @@ TEST_F(HostileClients, ToolsThatMakeSenseAreTaken) {
   }
 }
 
+TEST_F(HostileClients, WhatTheTemplateCannotWriteGetsAJsonError) {
+  write_file(scratch_.path() / "chat_template.jinja",
+             "{% for n in notes %}{{ n }}{% endfor %}{% for t in tools or [] %}"
+             "{% for p in t.function.parameters.properties.a.enum %}{{ p }}{% endfor %}{% endfor %}"
+             "<|user|>hello<|assistant|>");
+  start();
+  const auto ask = [&](const std::string& more) {
+    return post("/v1/chat/completions",
+                R"({"messages": [{"role": "user", "content": "x"}], )" + more + "}");
+  };
+  const std::string values = R"("chat_template_kwargs": {"notes": 5})",
+                    tool = R"("tools": [{"type": "function", "function": {"name": "f",
+                       "parameters": {"properties": {"a": {"enum": 5}}}}}])";
+  for (const std::string& more : {values, tool, values + R"(, "stream": true)"}) {
+    const HttpAnswer a = ask(more);
+    expect_4xx(a, more);
+    EXPECT_NE(a.body.find("chat_template.jinja"), std::string::npos) << a.body;
+  }
+  EXPECT_EQ(ask(R"("chat_template_kwargs": {"notes": []})").status, 200);
+  expect_alive();
+}
+
 TEST_F(HostileClients, WrongHttpGetsAJsonError) {
   start();
   const std::vector<std::string> requests = {
