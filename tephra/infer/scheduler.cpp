@@ -171,16 +171,21 @@ void Scheduler::admit() {
     if (nothing_to_say) {
       finish(p, EndReason::length);
     } else {
-      const Beginning how = beginning_of(*p);
-      // Some room for the others to grow, so that they need not be put aside soon.
-      const int64_t spare = ceil_div(std::ssize(running_), 4);
-      const int64_t room = pool_.available() - how.blocks_found_idle - blocks_kept;
+      // Some room for the others to grow, so that they need not be put aside soon. Who passes those
+      // that wait leaves it for them, too.
+      const int64_t spare = ceil_div(std::ssize(running_) + slots_kept, 4);
+      const auto fits = [&](const Beginning& how) {
+        const int64_t room = pool_.available() - how.blocks_found_idle - blocks_kept;
+        return how.blocks_needed + spare <= room;
+      };
+      Beginning how = beginning_of(*p);
       if (how.waits) {
         ++slots_kept;
         blocks_kept += how.blocks_needed;
-      } else if (how.blocks_needed + spare > room) {
-        break;
       } else {
+        // Other prompts are kept for those behind it.
+        if (!fits(how) && forget_other_prompts(how.read)) how = beginning_of(*p);
+        if (!fits(how)) break;
         begin(p, how);
       }
     }
@@ -298,15 +303,23 @@ void Scheduler::choose_after_read_prompts() {
 }
 
 bool Scheduler::forget_read_prompts(bool all) {
-  const auto count = read_prompts_.size();
-  read_prompts_.remove_if([&](const ReadPrompt& read) {
-    if (!all && (!read.begun.empty() || is_waited_for(read.prompt))) return false;
+  return forget_where([&](const ReadPrompt& read) {
+    return all || (read.begun.empty() && !is_waited_for(read.prompt));
+  });
+}
+
+bool Scheduler::forget_other_prompts(const ReadPrompt* own) {
+  return forget_where([&](const ReadPrompt& read) { return &read != own && read.begun.empty(); });
+}
+
+bool Scheduler::forget_where(const std::function<bool(const ReadPrompt&)>& useless) {
+  return 0 < read_prompts_.remove_if([&](const ReadPrompt& read) {
+    if (!useless(read)) return false;
     for (auto block = read.blocks.rbegin(); block != read.blocks.rend(); ++block) {
       pool_.release(*block);
     }
     return true;
   });
-  return read_prompts_.size() < count;
 }
 
 Tensor Scheduler::run(std::span<const Place> places,

@@ -6,6 +6,7 @@
 // (docs/decisions/0021-engine-answers-do-not-depend-on-load.md).
 #pragma once
 
+#include <functional>
 #include <list>
 
 #include "tephra/infer/block_pool.h"
@@ -43,8 +44,9 @@ class Scheduler {
     EngineRequest request;
     std::vector<int32_t> said;
     std::vector<int32_t> blocks;
-    int64_t slot = -1;  // -1: waiting
-    int64_t fed = 0;    // tokens of prompt and answer that the model has seen
+    int64_t slot = -1;        // -1: waiting
+    int64_t fed = 0;          // tokens of prompt and answer that the model has seen
+    int64_t prompt_told = 0;  // logprobs of the prompt that the request was told
     TokenCounts counts;
     EngineUsage usage;
     bool started = false;
@@ -82,7 +84,10 @@ class Scheduler {
   bool is_waited_for(const std::vector<int32_t>& prompt) const;
   void keep_read_prompt(const Sequence& s, const Tensor& h_1H);
   void choose_after_read_prompts();
-  bool forget_read_prompts(bool all);  // else those that nobody waits for; whether there were any
+  // Whether there were any to forget.
+  bool forget_read_prompts(bool all);  // else those that nobody waits for
+  bool forget_other_prompts(const ReadPrompt* own);
+  bool forget_where(const std::function<bool(const ReadPrompt&)>& useless);
   void prefill_pass();
   void decode_pass();
   bool grow(Place p);  // a block for its next token; false: it was put aside itself

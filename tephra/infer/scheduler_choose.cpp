@@ -48,14 +48,14 @@ float not_above(double value) {
 
 }  // namespace
 
+// One that was put aside reads its prompt again, and goes on telling where it had come to.
 void Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t row, int64_t count) {
   const int64_t first = s.fed - count;  // position of the first row
-  for (int64_t begin = 0; begin < count; begin += kLogitRows) {
+  const int64_t end = std::min(count, s.prompt_size() - 1 - first);
+  for (int64_t begin = std::max<int64_t>(0, s.prompt_told - first); begin < end;
+       begin += kLogitRows) {
     std::vector<int64_t> rows;
-    for (int64_t i = begin; i < std::min(count, begin + kLogitRows); ++i) {
-      if (first + i + 1 < s.prompt_size()) rows.push_back(row + i);
-    }
-    if (rows.empty()) return;
+    for (int64_t i = begin; i < std::min(end, begin + kLogitRows); ++i) rows.push_back(row + i);
     const Tensor logits = logits_of(model_, h_NH, rows, logit_rows_);
     std::vector<EngineToken> tokens(rows.size());
     parallel_for(static_cast<int64_t>(rows.size()), 1, [&](int64_t i, int64_t) {
@@ -67,6 +67,7 @@ void Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t ro
     for (const EngineToken& token : tokens) {
       if (s.request.on_prompt_token) s.request.on_prompt_token(token);
     }
+    s.prompt_told += std::ssize(tokens);
   }
 }
 

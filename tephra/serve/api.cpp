@@ -172,6 +172,18 @@ std::vector<int32_t> Api::prompt_ids(const std::string& text, AddSpecial special
   return ids;
 }
 
+// A template that was loaded fails on what it is given. The log says so, too: it may be the
+// template that is wrong.
+std::string Api::rendered(const Json& messages, const Json& tools, const ChatOptions& form) const {
+  try {
+    return chat_->render(messages, tools, form);
+  } catch (const Error& e) {
+    if (e.fault() != Fault::data) throw;
+    log_warning("serve: a chat that its template cannot write: {}", e.what());
+    throw Error(Fault::usage, e.what());
+  }
+}
+
 // The answer keeps what it asks for, or else a fair part of the context.
 PromptRoom Api::prompt_room(const ChatRequest& r, const ChatOptions& form,
                             const Json& tools) const {
@@ -188,7 +200,7 @@ PromptRoom Api::prompt_room(const ChatRequest& r, const ChatOptions& form,
     return static_cast<int64_t>(tokenizer_.encode(text).size());
   };
   room.prompt_tokens = [this, form, tools](const Json& messages) {
-    const std::string text = chat_->render(messages, tools, form);
+    const std::string text = rendered(messages, tools, form);
     return static_cast<int64_t>(prompt_ids(text, AddSpecial::none).size());
   };
   return room;
@@ -213,7 +225,7 @@ std::shared_ptr<PieceSource> Api::start_rsa(const ChatRequest& r, const Json& me
   options.end_tokens = tokenizer_.eos();
   options.shown_specials = kShownSpecials;
   const auto ids = [this, form](const Json& chat) {
-    return prompt_ids(chat_->render(chat, {}, form), AddSpecial::none);
+    return prompt_ids(rendered(chat, {}, form), AddSpecial::none);
   };
   RsaProblem problem{
       .prompt = ids(messages), .aggregate = [messages, ids](std::span<const std::string> tails) {
@@ -225,7 +237,7 @@ std::shared_ptr<PieceSource> Api::start_rsa(const ChatRequest& r, const Json& me
   options = fit_rsa(options, options_.limits, engine_.room_for(0),
                     prompt_tokens_without_tails(problem, options));
   check_queue(options.traces, "rsa.n");
-  const bool thinking = ChatSession::opens_thinking(chat_->render(messages, {}, form));
+  const bool thinking = ChatSession::opens_thinking(rendered(messages, {}, form));
   return std::make_shared<RsaSource>(engine_, tokenizer_, metrics_, std::move(problem), options,
                                      thinking, r.stream);
 }
@@ -296,7 +308,7 @@ HttpResponse Api::chat(const HttpRequest& http, const HttpClientConnection& clie
   const Json tools = r.tool_choice == ToolChoice::none ? Json() : r.tools;
   if (!r.rsa.is_null()) (void)read_rsa(r, options_.limits);  // before a memory stores anything
   SourcedChat sourced = with_sources(r, sources_, prompt_room(r, chat_options, tools));
-  const std::string prompt = chat_->render(sourced.messages, tools, chat_options);
+  const std::string prompt = rendered(sourced.messages, tools, chat_options);
 
   AnswerSpec spec;
   spec.prompts.push_back(prompt_ids(prompt, AddSpecial::none));

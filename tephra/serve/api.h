@@ -66,6 +66,8 @@ class Api {
 
   void check_common(const CommonRequest& request) const;
   std::vector<int32_t> prompt_ids(const std::string& text, AddSpecial special) const;
+  // Fault::usage when the template fails on these.
+  std::string rendered(const Json& messages, const Json& tools, const ChatOptions& form) const;
   PromptRoom prompt_room(const ChatRequest& request, const ChatOptions& form,
                          const Json& tools) const;
   // ApiError when so many more may not wait, naming the field when they never may.

@@ -295,6 +295,25 @@ bool can_be_called(std::string_view name) {
          });
 }
 
+// What templates and grammars count on; the rest of a schema is looked at where it is used.
+void check_parameters(const ApiFields& parameters, const std::string& where) {
+  if (const Json* properties = parameters.find("properties")) {
+    require_field(properties->is_object(), where + ".properties", "expected an object, got {}",
+                  properties->kind());
+    for (const auto& [name, schema] : properties->object()) {
+      require_field(schema.is_object() || schema.is_bool(), where + ".properties",
+                    "expected a JSON schema for '{}', got {}", clipped(name, 60), schema.kind());
+    }
+  }
+  if (const Json* names = parameters.find("required")) {
+    require_field(names->is_array(), where + ".required", "expected a list of names, got {}",
+                  names->kind());
+    for (const Json& name : names->array()) {
+      require_field(name.is_string(), where + ".required", "expected names, got {}", name.kind());
+    }
+  }
+}
+
 void read_tools(const ApiFields& body, ChatRequest& r) {
   require_field(body.find("functions") == nullptr && body.find("function_call") == nullptr,
                 "functions", "are gone from the API; use tools and tool_choice");
@@ -308,7 +327,9 @@ void read_tools(const ApiFields& body, ChatRequest& r) {
       require_field(can_be_called(function.string("name")), format("tools[{}].function.name", i),
                     "expected a name of 1 to {} characters, without spaces, < and >, got '{}'",
                     kLongestToolName, clipped(function.string("name"), 60));
-      if (function.find("parameters") != nullptr) function.object("parameters");
+      if (function.find("parameters") != nullptr) {
+        check_parameters(function.object("parameters"), format("tools[{}].function.parameters", i));
+      }
     }
     if (!tools->array().empty()) r.tools = *tools;
   }

@@ -66,7 +66,8 @@ std::string ServeMetrics::text(const EngineStats& e) const {
   out += one("requests_waiting", "gauge", "Answers waiting for their turn.", n(e.waiting));
   out += one("prompt_tokens_total", "counter", "Tokens of prompts.", n(e.prompt_tokens));
   out += one("cached_prompt_tokens_total", "counter",
-             "Tokens of prompts that were found in the prefix cache.", n(e.cached_tokens));
+             "Tokens of prompts that were not computed: remembered, or read for another request.",
+             n(e.cached_tokens));
   out += one("generated_tokens_total", "counter", "Tokens generated.", n(e.new_tokens));
   out += one("preemptions_total", "counter", "Answers put aside for lack of KV memory.",
              n(e.preemptions));

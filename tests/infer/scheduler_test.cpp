@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
 
 #include "tephra/base/parallel.h"
 #include "tephra/core/rng.h"
@@ -400,6 +401,38 @@ TEST(Scheduler, APromptThatWasReadMakesRoomForThoseWhoNeedIt) {
   }
 }
 
+TEST(Scheduler, WhatIsKeptForALaterOneLetsTheFirstInLineBegin) {
+  const auto model = tiny_for_engine();
+  EngineOptions options = small_blocks();
+  options.kv_memory = 13 * PagedState::block_bytes(*model, kBlock);
+  std::string ends;
+  std::vector<Answer> got(4);
+  const auto asked = [&](size_t i) {
+    EngineRequest r = one_of_several(i == 0 ? 5 : 110, 0, got[i]);  // 110 tokens fill seven blocks
+    if (i == 2) r.prompt[0] = 7;
+    r.max_new_tokens = i == 0 ? 60 : 2;
+    return r;
+  };
+  const auto run = [&](size_t first, size_t last) {
+    Scheduler scheduler(*model, options);
+    for (size_t i = first; i < last; ++i) {
+      EngineRequest r = asked(i);
+      r.on_end = [&ends, i](const EngineEnd&) { ends += "ZRHW"[i]; };
+      scheduler.add(std::move(r));
+    }
+    while (scheduler.step()) {
+    }
+    EXPECT_EQ(scheduler.stats().blocks_held, 0);
+  };
+  run(0, 4);
+  EXPECT_EQ(ends, "RHWZ");
+  const std::vector<Answer> together = std::exchange(got, std::vector<Answer>(4));
+  for (size_t i = 0; i < got.size(); ++i) {
+    run(i, i + 1);
+    expect_same(together[i], got[i], i);
+  }
+}
+
 TEST(Scheduler, OthersPassThoseWhoWaitForAPromptWhereThereIsRoomForBoth) {
   const auto model = tiny_for_engine();
   const auto running_after_a_step = [&](int64_t sequences) {
@@ -417,6 +450,30 @@ TEST(Scheduler, OthersPassThoseWhoWaitForAPromptWhereThereIsRoomForBoth) {
   };
   EXPECT_EQ(running_after_a_step(4), 2);
   EXPECT_EQ(running_after_a_step(3), 1);
+}
+
+// Of seven blocks four run; with the one that waits, another would fit, but not the spare room for
+// five that run.
+TEST(Scheduler, WhoPassesLeavesSpareRoomForThoseWhoWait) {
+  const auto model = tiny_for_engine();
+  EngineOptions options = small_blocks();
+  options.kv_memory = 7 * PagedState::block_bytes(*model, kBlock);
+  std::vector<Answer> got(6);
+  Scheduler scheduler(*model, options);
+  for (size_t i = 0; i < got.size(); ++i) {
+    EngineRequest r = one_of_several(3, 0, got[i]);
+    if (i == 3 || i == 4) r.prompt = prompt_of_length(11);
+    r.prompt[0] = i == 4 ? 6 : static_cast<int32_t>(3 + i);
+    r.max_new_tokens = 5;
+    scheduler.add(std::move(r));
+  }
+  scheduler.step();
+  scheduler.step();
+  EXPECT_EQ(got[4].tokens.size(), 2u);
+  EXPECT_EQ(got[5].tokens.size(), 0u);
+  while (scheduler.step()) {
+  }
+  EXPECT_EQ(got[5].tokens.size(), 5u);
 }
 
 TEST(Scheduler, TellsLogprobsOfThePromptFromTheForwardPass) {
@@ -446,6 +503,48 @@ TEST(Scheduler, TellsLogprobsOfThePromptFromTheForwardPass) {
     EXPECT_NEAR(told[i].logprobs.chosen, want.chosen, 1e-4);
     ASSERT_EQ(told[i].logprobs.top.size(), 2u);
     EXPECT_EQ(told[i].logprobs.top[0].first, want.top[0].first);
+  }
+}
+
+TEST(Scheduler, TellsLogprobsOfThePromptOnceToThoseThatWerePutAside) {
+  const auto model = tiny_for_engine();
+  struct Told {
+    Answer answer;
+    std::vector<int32_t> ids;
+    std::vector<double> logprobs;
+    size_t late = 0;  // told behind the first new token
+  };
+  const auto asked = [](size_t i, Told& told) {
+    EngineRequest r = one_of_several(40, 0, told.answer);
+    r.prompt[0] = static_cast<int32_t>(3 + i);
+    r.max_new_tokens = 60;
+    r.prompt_logprobs = true;
+    r.on_prompt_token = [&told](const EngineToken& token) {
+      told.ids.push_back(token.id);
+      told.logprobs.push_back(token.logprobs.chosen);
+      if (!told.answer.tokens.empty()) ++told.late;
+    };
+    return r;
+  };
+  EngineOptions options = small_blocks();
+  options.kv_memory = 12 * PagedState::block_bytes(*model, kBlock);
+  std::vector<Told> got(3);
+  Scheduler scheduler(*model, options);
+  for (size_t i = 0; i < got.size(); ++i) scheduler.add(asked(i, got[i]));
+  while (scheduler.step()) {
+  }
+  EXPECT_GT(scheduler.stats().preemptions, 0);
+  for (size_t i = 0; i < got.size(); ++i) {
+    Told want;
+    Scheduler own(*model, small_blocks());
+    const std::vector<int32_t> prompt = asked(i, want).prompt;
+    own.add(asked(i, want));
+    while (own.step()) {
+    }
+    EXPECT_EQ(got[i].ids, std::vector<int32_t>(prompt.begin() + 1, prompt.end()));
+    EXPECT_EQ(got[i].logprobs, want.logprobs);
+    EXPECT_EQ(got[i].late, 0u);
+    expect_same(got[i].answer, want.answer, i);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tephra/base/clock.h"
+#include "tephra/base/format.h"
 #include "tephra/serve/api.h"
 #include "tephra/serve/chat_page.h"
 #include "tests/serve/speaking_model.h"
@@ -157,9 +158,27 @@ TEST_F(HostileClients, ChatsOfEveryWrongKindGetAJsonError) {
          "properties": {"a>": {"type": "integer"}}}}}])",
       R"("messages": [{"role": "user", "content": "x"}],
          "tools": [{"type": "function", "function": {"name": "f", "parameters": 5}}])",
-      R"("messages": [{"role": "user", "content": "x"}], "tool_choice": "required",
+      R"("messages": [{"role": "user", "content": "x"}],
          "tools": [{"type": "function", "function": {"name": "f", "parameters": {
          "properties": []}}}])",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+         "properties": 5}}}])",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+         "properties": {"a": 5}}}}])",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+         "properties": {"a": null}}}}])",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+         "properties": {"a": {}, "b": [1]}}}}])",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+         "required": "a"}}}])",
+      R"("messages": [{"role": "user", "content": "x"}],
+         "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+         "properties": {"a": {}}, "required": ["a", 5]}}}])",
       R"("messages": [{"role": "user", "content": "x"}], "tool_choice": "required",
          "tools": [{"type": "function", "function": {"name": "f", "parameters": {
          "properties": {"a": {}}, "required": ["b"]}}}])",
@@ -172,6 +191,41 @@ TEST_F(HostileClients, ChatsOfEveryWrongKindGetAJsonError) {
   for (const std::string& field : fields) {
     expect_4xx(post("/v1/chat/completions", "{" + field + "}"), field);
   }
+  expect_alive();
+}
+
+TEST_F(HostileClients, ToolsThatMakeSenseAreTaken) {
+  start();
+  for (const char* parameters :
+       {"null", "{}", R"({"properties": null, "required": null})", R"({"properties": {"a": true}})",
+        R"({"properties": {"a": {"type": "integer"}}, "required": ["a"]})"}) {
+    const HttpAnswer a = post("/v1/chat/completions", format(R"({{"messages": [
+        {{"role": "user", "content": "hello"}}], "tools": [{{"type": "function", "function":
+        {{"name": "f", "parameters": {}}}}}]}})",
+                                                             parameters));
+    EXPECT_EQ(a.status, 200) << parameters << ": " << a.body;
+  }
+}
+
+TEST_F(HostileClients, WhatTheTemplateCannotWriteGetsAJsonError) {
+  write_file(scratch_.path() / "chat_template.jinja",
+             "{% for n in notes %}{{ n }}{% endfor %}{% for t in tools or [] %}"
+             "{% for p in t.function.parameters.properties.a.enum %}{{ p }}{% endfor %}{% endfor %}"
+             "<|user|>hello<|assistant|>");
+  start();
+  const auto ask = [&](const std::string& more) {
+    return post("/v1/chat/completions",
+                R"({"messages": [{"role": "user", "content": "x"}], )" + more + "}");
+  };
+  const std::string values = R"("chat_template_kwargs": {"notes": 5})",
+                    tool = R"("tools": [{"type": "function", "function": {"name": "f",
+                       "parameters": {"properties": {"a": {"enum": 5}}}}}])";
+  for (const std::string& more : {values, tool, values + R"(, "stream": true)"}) {
+    const HttpAnswer a = ask(more);
+    expect_4xx(a, more);
+    EXPECT_NE(a.body.find("chat_template.jinja"), std::string::npos) << a.body;
+  }
+  EXPECT_EQ(ask(R"("chat_template_kwargs": {"notes": []})").status, 200);
   expect_alive();
 }
 
