@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 
 #include "tephra/base/error.h"
@@ -20,6 +17,7 @@
 #include "tephra/serve/api.h"
 #include "tephra/serve/load.h"
 #include "tephra/text/byte_tokenizer.h"
+#include "tephra/text/tokenizer.h"
 
 namespace tephra {
 namespace {
@@ -70,36 +68,21 @@ void describe(Flags& flags, Options& o) {
       "--temperature 0");
 }
 
-// A preset has no folder: what the server reads of one, with a text for each id, so that every
-// token is an event.
-class WordsFolder {
- public:
-  explicit WordsFolder(int64_t words)
-      : path_(std::filesystem::temp_directory_path() / format("tephra-words-{}", ::getpid())) {
-    std::filesystem::create_directories(path_);
-    Json json = Json::parse(byte_tokenizer_json(), "tokenizer.json");
-    Json::Object& vocab = json["model"]["vocab"].object();
-    for (int64_t id = std::ssize(vocab); id < words; ++id)
-      vocab.emplace_back(format(".{}", id), id);
-    write_file(path_ / "tokenizer.json", json.dump());
-  }
-  ~WordsFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  WordsFolder(const WordsFolder&) = delete;
-  WordsFolder& operator=(const WordsFolder&) = delete;
-  const Path& path() const { return path_; }
-
- private:
-  Path path_;
-};
+// A preset has no tokenizer: one with a text for each id, so that every token is an event.
+Tokenizer words_for(int64_t ids) {
+  Json json = Json::parse(byte_tokenizer_json(), "tokenizer.json");
+  Json::Object& vocab = json["model"]["vocab"].object();
+  for (int64_t id = std::ssize(vocab); id < ids; ++id) vocab.emplace_back(format(".{}", id), id);
+  return Tokenizer::parse(json.dump(), "tokenizer.json");
+}
 
 // Ours, on any port.
 class OwnServer {
  public:
-  OwnServer(const Options& o, Model& model, const Path& folder)
-      : api_(model, folder, api_options(o)) {
+  // `texts`: the model's folder, or a tokenizer.
+  template <class Texts>
+  OwnServer(const Options& o, Model& model, Texts texts)
+      : api_(model, std::move(texts), api_options(o)) {
     server_.emplace(
         HttpOptions{.port = 0, .connections = o.load.streams + 16},
         [this](const HttpRequest& request, const HttpClientConnection& client) {
@@ -207,10 +190,9 @@ int run(const Options& o) {
                                   o.bits)
                          .model;
   load.vocab_size = model->tokens().usable;
-  std::optional<WordsFolder> words;
-  if (drawn) words.emplace(load.vocab_size);
   std::optional<OwnServer> own;
-  if (o.port == 0) own.emplace(o, *model, words ? words->path() : Path(o.model));
+  if (o.port == 0 && drawn) own.emplace(o, *model, words_for(load.vocab_size));
+  if (o.port == 0 && !drawn) own.emplace(o, *model, Path(o.model));
   load.port = own ? own->port() : static_cast<int>(o.port);
   const StreamLoadReport report = load_server(load);
   if (o.json) {

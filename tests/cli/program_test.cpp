@@ -208,9 +208,11 @@ TEST(BenchOps, NamesTheNearestOp) {
 
 // A preset has no folder, no weights and no tokenizer; every token is an event all the same.
 TEST(BenchServe, TakesAPresetWithRandomWeights) {
-  const Ran ran = tephra_program({"bench", "serve", "--model", "tiny", "--device", "cpu",
-                                  "--streams", "2", "--seconds", "0.1", "--prompt-tokens", "8",
-                                  "--new-tokens", "5", "--temperature", "0", "--json"});
+  // It needs no place for files.
+  const Program program{.path = TEPHRA_BINARY, .environment = {"TMPDIR=/nonexistent"}};
+  const Ran ran = program({"bench", "serve", "--model", "tiny", "--device", "cpu", "--streams", "2",
+                           "--seconds", "0.1", "--prompt-tokens", "8", "--new-tokens", "5",
+                           "--temperature", "0", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   const Json json = Json::parse(ran.out, "bench");
   EXPECT_EQ(json.find("lost")->integer(), 0) << ran.out;
