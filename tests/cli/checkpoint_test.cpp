@@ -114,6 +114,7 @@ TEST(Verify, NeedsTheChecksThatAreAskedFor) {
     EXPECT_EQ(ran.code, 2) << ran.out << ran.err;
     EXPECT_EQ(ran.out, "");
     EXPECT_NE(ran.err.find("tephra verify: " + says), std::string::npos) << ran.err;
+    EXPECT_TRUE(ran.err.ends_with("\n  try: tephra verify --help\n")) << ran.err;
   };
   // Whatever else passes, the engine's kernels are a GPU's.
   for (const std::vector<std::string>& other :
@@ -122,6 +123,8 @@ TEST(Verify, NeedsTheChecksThatAreAskedFor) {
     words.insert(words.end(), other.begin(), other.end());
     refused(words, "--engine: expected a GPU");
   }
+  refused({"--engine"}, "expected --model DIR, got none");
+  refused({"--model", model}, "expected --golden FILE, --known NAME, --self-check or --engine");
 }
 
 TEST(CheckpointInspect, ShowsFilesOfAFolderAndTensorsOfAnyFile) {
