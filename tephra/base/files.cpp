@@ -250,16 +250,36 @@ void FileReader::read(int64_t offset, std::span<std::byte> to) const {
   read_at(fd_, path_, offset, to);
 }
 
+namespace {
+
+// The path, or the nearest folder above it, that is a link to nothing; empty when there is none.
+Path link_to_nothing(const Path& path) {
+  std::error_code ignored;
+  for (Path p = path; !p.empty() && !std::filesystem::exists(p, ignored); p = p.parent_path()) {
+    if (std::filesystem::is_symlink(p, ignored)) return p;
+  }
+  return {};
+}
+
+std::string why_no_folder(const Path& path, const std::error_code& error) {
+  std::error_code unknown;  // a name that is too long, a folder that may not be entered
+  if (std::filesystem::exists(path, unknown)) return "a file has that name";
+  if (const Path link = link_to_nothing(path); !link.empty()) {
+    return format("the link '{}' points to nothing", link.string());
+  }
+  return error ? error.message() : "another process removed it meanwhile";
+}
+
+}  // namespace
+
 void make_writable_folder(const Path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  std::error_code unknown;  // a name that is too long, a folder that may not be entered
+  std::error_code unknown;
   if (!std::filesystem::is_directory(path, unknown)) {
-    const bool is_file = std::filesystem::exists(path, unknown);
-    const std::string why = error ? error.message() : "another process removed it meanwhile";
-    throw Error(is_shortage(error.value()) ? Fault::data : Fault::usage,
-                format("{}: cannot be made a folder: {}", path.string(),
-                       is_file ? "a file has that name" : why));
+    throw Error(
+        is_shortage(error.value()) ? Fault::data : Fault::usage,
+        format("{}: cannot be made a folder: {}", path.string(), why_no_folder(path, error)));
   }
   if (::access(path.c_str(), W_OK | X_OK) != 0) {
     throw Error(Fault::usage, format("{}: cannot be written to: {}", path.string(), reason(errno)));

@@ -8,13 +8,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folder and those of its parents that are not there yet, the deepest first.
+// The folder and those of its parents that are not there yet, the deepest first. A link that points
+// to nothing is there.
 std::vector<Path> missing_folders(const Path& path) {
   std::vector<Path> missing;
-  std::error_code unknown;
-  for (Path p = path; !p.empty() && !fs::exists(p, unknown) && !unknown; p = p.parent_path()) {
-    missing.push_back(p);
-  }
+  const auto is_missing = [](const Path& p) {
+    std::error_code ignored;
+    return fs::symlink_status(p, ignored).type() == fs::file_type::not_found;
+  };
+  for (Path p = path; !p.empty() && is_missing(p); p = p.parent_path()) missing.push_back(p);
   return missing;
 }
 

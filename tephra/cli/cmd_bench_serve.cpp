@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
+#include <numeric>
 #include <optional>
 
 #include "tephra/base/error.h"
@@ -20,6 +18,7 @@
 #include "tephra/serve/api.h"
 #include "tephra/serve/load.h"
 #include "tephra/text/byte_tokenizer.h"
+#include "tephra/text/tokenizer.h"
 
 namespace tephra {
 namespace {
@@ -35,6 +34,7 @@ struct Options {
   int64_t bits = 0;
   std::string dtype = "auto", device = "auto";
   bool throughput = false, json = false;
+  std::vector<std::string> of_server;  // flags that were given
 };
 
 void describe(Flags& flags, Options& o) {
@@ -44,7 +44,8 @@ void describe(Flags& flags, Options& o) {
       .required();
   flags.add("--port", o.port, "load the server at this port of this machine instead")
       .range(0, 65535);
-  flags.add("--api-key-file FILE", o.api_key_file, "its first key is shown to that server");
+  flags.add("--api-key-file FILE", o.api_key_file, "its first key is shown to that server")
+      .of("--port");
   flags.add("--streams", o.load.streams, "clients side by side").range(1, 4096);
   flags.add("--seconds", o.load.seconds, "no new streams after so long; open ones finish")
       .range(0, 86400);
@@ -53,11 +54,13 @@ void describe(Flags& flags, Options& o) {
   flags.add("--shared", o.load.shared, "share of the prompt that is the same for all").range(0, 1);
   flags.add("--temperature", o.load.temperature, "of each answer; 0: the likeliest tokens")
       .range(0, 100);
+  flags.note_given(&o.of_server);
   flags.add("--kv-memory SIZE", o.kv_memory, "of the server");
   flags.add("--sequences", o.sequences, "of the server").range(1, 4096);
   flags.add("--prefill-tokens", o.prefill_tokens, "of the server; 0: as serve has it")
       .range(0, 1e6);
   flags.add("--throughput", o.throughput, "of the server: kernels for many answers side by side");
+  flags.note_given(nullptr);
   flags.add("--dtype", o.dtype, "arithmetic of the server; auto: f32 on the CPU, bf16 on a GPU")
       .choices({"auto", "f32", "bf16"});
   flags.add("--bits", o.bits, "of a preset's weights, drawn quantised: 8 or 4; 0: as --dtype")
@@ -70,36 +73,21 @@ void describe(Flags& flags, Options& o) {
       "--temperature 0");
 }
 
-// A preset has no folder: what the server reads of one, with a text for each id, so that every
-// token is an event.
-class WordsFolder {
- public:
-  explicit WordsFolder(int64_t words)
-      : path_(std::filesystem::temp_directory_path() / format("tephra-words-{}", ::getpid())) {
-    std::filesystem::create_directories(path_);
-    Json json = Json::parse(byte_tokenizer_json(), "tokenizer.json");
-    Json::Object& vocab = json["model"]["vocab"].object();
-    for (int64_t id = std::ssize(vocab); id < words; ++id)
-      vocab.emplace_back(format(".{}", id), id);
-    write_file(path_ / "tokenizer.json", json.dump());
-  }
-  ~WordsFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  WordsFolder(const WordsFolder&) = delete;
-  WordsFolder& operator=(const WordsFolder&) = delete;
-  const Path& path() const { return path_; }
-
- private:
-  Path path_;
-};
+// A preset has no tokenizer: one with a text for each id, so that every token is an event.
+Tokenizer words_for(int64_t ids) {
+  Json json = Json::parse(byte_tokenizer_json(), "tokenizer.json");
+  Json::Object& vocab = json["model"]["vocab"].object();
+  for (int64_t id = std::ssize(vocab); id < ids; ++id) vocab.emplace_back(format(".{}", id), id);
+  return Tokenizer::parse(json.dump(), "tokenizer.json");
+}
 
 // Ours, on any port.
 class OwnServer {
  public:
-  OwnServer(const Options& o, Model& model, const Path& folder)
-      : api_(model, folder, api_options(o)) {
+  // `texts`: the model's folder, or a tokenizer.
+  template <class Texts>
+  OwnServer(const Options& o, Model& model, Texts texts)
+      : api_(model, std::move(texts), api_options(o)) {
     server_.emplace(
         HttpOptions{.port = 0, .connections = o.load.streams + 16},
         [this](const HttpRequest& request, const HttpClientConnection& client) {
@@ -136,12 +124,18 @@ Json latency_json(const std::vector<double>& sorted) {
                       {"max", percentile(sorted, 1)}};
 }
 
-// By the medians, so that the rest of a round (streams that begin or end) does not count.
+// Tokens after the first of each stream, over the time in which they came: prompts, and streams
+// that wait for their turn, do not count. As the clients saw it: of answers so short that they come
+// at once it says nothing. 0 when nothing came.
 double answer_rate(const Options& o, const StreamLoadReport& r) {
-  return static_cast<double>(o.load.streams) / percentile(r.between, 0.5);
+  const int64_t at_once = o.port == 0 ? std::min(o.load.streams, o.sequences) : o.load.streams;
+  const double seconds = std::accumulate(r.between.begin(), r.between.end(), 0.0);
+  const auto tokens = static_cast<double>(r.tokens - std::ssize(r.first_token));
+  return seconds > 0 ? static_cast<double>(at_once) * tokens / seconds : 0;
 }
 double prompt_rate(const Options& o, const StreamLoadReport& r) {
-  return static_cast<double>(o.load.prompt_tokens) / percentile(r.first_token, 0.5);
+  const double seconds = percentile(r.first_token, 0.5);
+  return seconds > 0 ? static_cast<double>(o.load.prompt_tokens) / seconds : 0;
 }
 
 void print_json_report(const Options& o, const StreamLoadReport& r) {
@@ -159,10 +153,12 @@ void print_json_report(const Options& o, const StreamLoadReport& r) {
       {"tokens_per_second", static_cast<double>(r.tokens) / r.seconds},
       {"cached_prompt_share", static_cast<double>(r.cached_tokens) /
                                   static_cast<double>(std::max<int64_t>(1, r.prompt_tokens))}};
-  out["median_tokens_per_second"] =
-      Json::Object{{"answers", answer_rate(o, r)}, {"prompts", prompt_rate(o, r)}};
-  out["first_token_seconds"] = latency_json(r.first_token);
-  out["between_events_seconds"] = latency_json(r.between);
+  if (!r.first_token.empty()) {
+    out["tokens_per_second_after_the_first"] = answer_rate(o, r);
+    out["prompt_tokens_per_second_at_the_median"] = prompt_rate(o, r);
+    out["first_token_seconds"] = latency_json(r.first_token);
+    out["between_events_seconds"] = latency_json(r.between);
+  }
   print_json(out);
 }
 
@@ -174,6 +170,7 @@ void print_report(const Options& o, const StreamLoadReport& r) {
         static_cast<double>(r.tokens) / r.seconds,
         100 * static_cast<double>(r.cached_tokens) /
             static_cast<double>(std::max<int64_t>(1, r.prompt_tokens)));
+  if (r.first_token.empty()) return;
   using enum Table::Align;
   Table table({left, right, right, right, right});
   table.add({"milliseconds", "p50", "p90", "p99", "max"});
@@ -187,11 +184,14 @@ void print_report(const Options& o, const StreamLoadReport& r) {
   row("between events", r.between);
   table.print();
   print(
-      "at the medians: answers {:.0f} tokens/s, all streams together; prompts {:.0f} tokens/s, one",
-      answer_rate(o, r), prompt_rate(o, r));
+      "from each first token on, as clients saw it: answers {:.0f} tokens/s, all streams together",
+      answer_rate(o, r));
+  print("to the first token, at the median: prompts {:.0f} tokens/s, one, what was cached included",
+        prompt_rate(o, r));
 }
 
 int run(const Options& o) {
+  if (o.port != 0) refuse_given(o.of_server, "for this command's own server; --port names another");
   const bool drawn = is_preset(o.model);
   if (!drawn) require_folder(o.model, "a model folder");
   StreamLoadOptions load = o.load;
@@ -207,10 +207,9 @@ int run(const Options& o) {
                                   o.bits)
                          .model;
   load.vocab_size = model->tokens().usable;
-  std::optional<WordsFolder> words;
-  if (drawn) words.emplace(load.vocab_size);
   std::optional<OwnServer> own;
-  if (o.port == 0) own.emplace(o, *model, words ? words->path() : Path(o.model));
+  if (o.port == 0 && drawn) own.emplace(o, *model, words_for(load.vocab_size));
+  if (o.port == 0 && !drawn) own.emplace(o, *model, Path(o.model));
   load.port = own ? own->port() : static_cast<int>(o.port);
   const StreamLoadReport report = load_server(load);
   if (o.json) {

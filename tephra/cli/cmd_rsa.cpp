@@ -482,7 +482,7 @@ int run(const Options& o) {
   const auto kv_memory = parse_bytes(o.kv_memory);
   require(kv_memory && *kv_memory > 0, "--kv-memory: expected a size such as 4GiB, got '{}'",
           o.kv_memory);
-  std::optional<NewFolder> folder;  // goes again if the work does not begin
+  std::optional<NewFolder> folder;  // goes again where nothing was kept in it
   check_output(o, folder);
   const Tokenizer tokenizer = Tokenizer::load(o.model);
   const std::vector<RsaQuestion> questions = read_problems(o, make_form(o, tokenizer));
@@ -495,7 +495,6 @@ int run(const Options& o) {
            to_text(options));
   std::optional<AnswerJournal> journal;
   if (o.out) {
-    folder->keep();
     journal.emplace(Path(*o.out) / kUnfinishedFile, settings_of(o, options, questions, device),
                     o.overwrite, [&] { check_results(o); });
     for (const char* name : {kTreeFile, kPageFile}) remove_unnamed(Path(*o.out) / name);

@@ -129,8 +129,9 @@ int run_parsed(const std::string& who, const std::function<int()>& run) {
     try {
       return run();
     } catch (const Error& e) {
+      const std::string_view what = e.what();
       const bool of_flags = e.fault() == Fault::usage && e.hint().empty() &&
-                            std::string_view(e.what()).starts_with("--");
+                            (what.starts_with("--") || what.starts_with("expected --"));
       if (!of_flags) throw;
       throw Error(e.fault(), e.what(), who + " --help");
     }

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "tephra/base/json.h"
+#include "tephra/base/temporary_name.h"
 #include "tephra/base/text.h"
+#include "tephra/io/replace_tensors.h"
 #include "tephra/io/safetensors.h"
 
 namespace tephra {
@@ -175,11 +177,42 @@ void write_index(const Path& path, const std::vector<std::string>& files,
   write_file(path, index.dump(2) + "\n");
 }
 
+// Files under temporary names until all are whole; what has not got its name then goes again.
+class StagedFiles {
+ public:
+  StagedFiles(const Path& folder, const std::vector<std::string>& names)
+      : folder_(folder), names_(names) {}
+  ~StagedFiles() {
+    std::error_code ignored;
+    for (size_t i = named_; i < names_.size(); ++i) fs::remove(path(i), ignored);
+  }
+  StagedFiles(const StagedFiles&) = delete;
+  StagedFiles& operator=(const StagedFiles&) = delete;
+
+  Path path(size_t i) const { return folder_ / temporary_name(names_[i], static_cast<int64_t>(i)); }
+  void take_their_names() {
+    for (; named_ < names_.size(); ++named_) fs::rename(path(named_), folder_ / names_[named_]);
+    flush_folder(folder_);
+  }
+
+ private:
+  const Path& folder_;
+  const std::vector<std::string>& names_;
+  size_t named_ = 0;
+};
+
 }  // namespace
 
 std::vector<std::string> write_tensor_folder(const Path& folder, std::vector<TensorEntry> entries,
                                              int64_t max_shard_bytes,
                                              FunctionRef<Tensor(const TensorEntry&)> produce) {
+  return replace_tensor_folder(folder, std::move(entries), max_shard_bytes, produce, [] {});
+}
+
+std::vector<std::string> replace_tensor_folder(const Path& folder, std::vector<TensorEntry> entries,
+                                               int64_t max_shard_bytes,
+                                               FunctionRef<Tensor(const TensorEntry&)> produce,
+                                               FunctionRef<void()> before_replacing) {
   require(max_shard_bytes > 0, "a shard must hold at least one byte, got {}", max_shard_bytes);
   make_writable_folder(folder);
   const auto shards = cut_into_shards(std::move(entries), max_shard_bytes);
@@ -189,29 +222,22 @@ std::vector<std::string> write_tensor_folder(const Path& folder, std::vector<Ten
                         ? std::string(kSingle)
                         : format("model-{:05}-of-{:05}.safetensors", i, shards.size()));
   }
-  // An index over a mixture of old and new shards would read as a model: it goes before the first
-  // shard is replaced.
-  const auto exists = [&](const std::string& file) { return fs::exists(folder / file); };
   const bool sharded = shards.size() > 1;
-  if (sharded && std::any_of(files.begin(), files.end(), exists)) fs::remove(folder / kIndex);
-
-  size_t whole = 0;
-  try {
-    for (; whole < shards.size(); ++whole) {
-      write_safetensors(folder / files[whole], shards[whole], {{"format", "pt"}}, produce);
-    }
-    if (sharded) write_index(folder / kIndex, files, shards);
-  } catch (...) {
-    std::error_code ignored;
-    for (size_t i = 0; i < whole; ++i) fs::remove(folder / files[i], ignored);
-    throw;
+  if (sharded)
+    files.emplace_back(kIndex);  // last: over a part of the shards it would read as a model
+  StagedFiles staged(folder, files);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    write_safetensors(staged.path(i), shards[i], {{"format", "pt"}}, produce);
   }
+  if (sharded) write_index(staged.path(shards.size()), files, shards);
+  before_replacing();
+  if (sharded) fs::remove(folder / kIndex);
+  staged.take_their_names();
 
   fs::remove(folder / (sharded ? kSingle : kIndex));
   for (const std::string& file : shards_in(folder)) {
     if (std::find(files.begin(), files.end(), file) == files.end()) fs::remove(folder / file);
   }
-  if (sharded) files.emplace_back(kIndex);
   return files;
 }
 

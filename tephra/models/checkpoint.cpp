@@ -7,6 +7,7 @@
 #include "tephra/base/new_folder.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
+#include "tephra/io/replace_tensors.h"
 
 namespace tephra {
 namespace {
@@ -29,13 +30,11 @@ constexpr const char* kSideFiles[] = {
     "LICENSE",
 };
 
-void prepare_output(const Path& to, const NewFolder& folder, bool force) {
+void check_output(const Path& to, const NewFolder& folder, bool force) {
   if (!folder.was_empty() && !force) {
     throw Error(Fault::usage, format("{}: is not empty; nothing was written", to.string()),
                 "give another folder, or --force to replace the model in it");
   }
-  // Without its config a folder is no model: it goes first and comes back last.
-  fs::remove(to / "config.json");
 }
 
 void write_config(NewFolder& folder, Json config, DType dtype) {
@@ -63,7 +62,10 @@ void write_tensors(const Path& to, NewFolder& folder, const std::vector<TensorEn
     progress.add(value.bytes());
     return value;
   };
-  for (const std::string& file : write_tensor_folder(to, entries, max_shard_bytes, produce)) {
+  // Without its config a folder is no model: it goes first and comes back last.
+  const auto before_replacing = [&] { fs::remove(to / "config.json"); };
+  for (const std::string& file :
+       replace_tensor_folder(to, entries, max_shard_bytes, produce, before_replacing)) {
     folder.wrote(file);
   }
 }
@@ -153,7 +155,7 @@ ModelFolder open_model_folder(const Path& path) {
 void write_model_folder(const ModelSource& source, const Path& to, const WriteOptions& options,
                         FunctionRef<Tensor(size_t i)> make) {
   NewFolder folder(to);
-  prepare_output(to, folder, options.force);
+  check_output(to, folder, options.force);
   write_tensors(to, folder, source.entries, options.max_shard_bytes, make);
   for (const char* name : kSideFiles) {
     const Path from = source.side_files / name;
@@ -203,7 +205,7 @@ void write_random_checkpoint(const Json& config, const std::string& where, const
     entries.push_back(entry_of(spec, dtype, options));
   }
   NewFolder folder(to);
-  prepare_output(to, folder, options.force);
+  check_output(to, folder, options.force);
   write_tensors(to, folder, entries, options.max_shard_bytes, [&](size_t i) {
     Tensor value(specs[i].shape, dtype, kCpu, Purpose::workspace);
     initialise(specs[i], seed, value);

@@ -53,15 +53,19 @@ uint64_t fresh_seed() {
 
 }  // namespace
 
-Api::Api(Model& model, const Path& folder, ApiOptions options)
+Api::Api(Model& model, Tokenizer tokenizer, ApiOptions options)
     : model_(model),
       options_(std::move(options)),
-      tokenizer_(Tokenizer::load(folder)),
-      defaults_(recommended_sampling(folder)),
+      tokenizer_(std::move(tokenizer)),
+      defaults_{.temperature = 1},
       forms_(tokenizer_, model.tokens()),
       sources_(options_.sources),
       created_(static_cast<int64_t>(std::time(nullptr))),
-      engine_(model, options_.engine) {
+      engine_(model, options_.engine) {}
+
+Api::Api(Model& model, const Path& folder, ApiOptions options)
+    : Api(model, Tokenizer::load(folder), std::move(options)) {
+  defaults_ = recommended_sampling(folder);
   warn_of_unknown_tokens(tokenizer_, model, folder);
   if (ChatTemplate::present(folder)) chat_ = ChatTemplate::load(folder);
 }

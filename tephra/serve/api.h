@@ -45,6 +45,8 @@ class Api {
   // `folder`: for its tokenizer, chat template and generation_config.json. The model must outlive
   // it. Fault::usage when the folder has no tokenizer.
   Api(Model& model, const Path& folder, ApiOptions options);
+  // Of a model without a folder: no chat.
+  Api(Model& model, Tokenizer tokenizer, ApiOptions options);
 
   HttpResponse handle(const HttpRequest& request, const HttpClientConnection& client);
   // For what never reaches handle().

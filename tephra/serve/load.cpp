@@ -17,13 +17,14 @@
 #include "tephra/base/clock.h"
 #include "tephra/base/error.h"
 #include "tephra/base/json.h"
+#include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/core/rng.h"
 
 namespace tephra {
 namespace {
 
-constexpr int kPatienceMs = 120'000;
+constexpr int kPatienceMs = 120'000, kStepMs = 100;
 
 // One request with a streamed answer, over a connection of its own.
 class StreamClient {
@@ -72,10 +73,18 @@ class StreamClient {
     }
     return true;
   }
-  bool receive() {
+  // Whether bytes have come; false when patience ends, or the program is to stop.
+  bool await_bytes() const {
     pollfd p{fd_, POLLIN, 0};
+    for (int waited = 0; waited < kPatienceMs && !interrupted(); waited += kStepMs) {
+      const int ready = ::poll(&p, 1, kStepMs);
+      if (ready != 0) return ready > 0;
+    }
+    return false;
+  }
+  bool receive() {
     char bytes[8192];
-    if (!ok_ || ::poll(&p, 1, kPatienceMs) <= 0) return false;
+    if (!ok_ || !await_bytes()) return false;
     const ssize_t got = ::recv(fd_, bytes, sizeof bytes, 0);
     if (got <= 0) return false;
     held_.append(bytes, static_cast<size_t>(got));
@@ -147,7 +156,7 @@ Seen run_stream(const StreamLoadOptions& o, uint64_t number) {
     seen.loss = "the stream broke off: " + clipped(last, 200);
     return seen;
   }
-  seen.between.pop_back();  // the event with the usage
+  if (!seen.between.empty()) seen.between.pop_back();  // the event with the usage
   const Json end = Json::parse(last, "the last event");
   const Fields usage = Fields(end, "the last event").object("usage");
   seen.tokens = usage.integer("completion_tokens");
@@ -171,7 +180,7 @@ StreamLoadReport load_server(const StreamLoadOptions& o) {
   std::atomic<uint64_t> next = 0;
   const double begin = steady_seconds();
   const auto client = [&] {
-    while (steady_seconds() - begin < o.seconds) {
+    while (steady_seconds() - begin < o.seconds && !interrupted()) {
       Seen seen;
       try {
         seen = run_stream(o, next++);
@@ -194,6 +203,7 @@ StreamLoadReport load_server(const StreamLoadOptions& o) {
   std::vector<std::thread> threads;
   for (int64_t i = 0; i < o.streams; ++i) threads.emplace_back(client);
   for (std::thread& t : threads) t.join();
+  stop_if_interrupted();
   report.seconds = steady_seconds() - begin;
   std::sort(report.first_token.begin(), report.first_token.end());
   std::sort(report.between.begin(), report.between.end());

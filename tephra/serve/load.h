@@ -32,6 +32,7 @@ struct StreamLoadReport {
   std::vector<double> between;      // from one event of a stream to the next, sorted
 };
 
+// Fault::interrupted when the program is to stop; streams that are open then are given up.
 StreamLoadReport load_server(const StreamLoadOptions& options);
 
 // The value that a share of the sorted values does not exceed; 0 when there are none.

@@ -114,6 +114,19 @@ TEST(NewFolder, ThatCannotBeMadeLeavesNoParents) {
   EXPECT_EQ(scratch.names(), Names{});
 }
 
+TEST(NewFolder, LeavesALinkThatPointsToNothing) {
+  const Scratch scratch;
+  const Path link = scratch / "link";
+  std::filesystem::create_symlink("not/mounted", link);
+  for (const char* under : {"", "/", "/sub"}) {
+    const Path path = link.string() + under;
+    EXPECT_EQ(std::string(error_of([&] { NewFolder folder(path); }).what()),
+              path.string() + ": cannot be made a folder: the link '" + link.string() +
+                  "' points to nothing");
+    EXPECT_TRUE(std::filesystem::is_symlink(link)) << path;
+  }
+}
+
 TEST(MappedFile, ShowsTheBytesEvenAfterTheFileIsGone) {
   const Scratch folder;
   write_file(folder / "a", "hello");

@@ -106,6 +106,27 @@ TEST(VerifyAttention, NeedsNoModel) {
   EXPECT_NE(none.err.find("expected --model DIR, got none"), std::string::npos) << none.err;
 }
 
+TEST(Verify, NeedsTheChecksThatAreAskedFor) {
+  const std::string model = kGolden + "/zaya-tiny";
+  const auto refused = [&](std::vector<std::string> words, const std::string& says) {
+    words.insert(words.begin(), "verify");
+    const Ran ran = Program{.path = TEPHRA_BINARY}(words);
+    EXPECT_EQ(ran.code, 2) << ran.out << ran.err;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_NE(ran.err.find("tephra verify: " + says), std::string::npos) << ran.err;
+    EXPECT_TRUE(ran.err.ends_with("\n  try: tephra verify --help\n")) << ran.err;
+  };
+  // Whatever else passes, the engine's kernels are a GPU's.
+  for (const std::vector<std::string>& other :
+       {std::vector<std::string>{"--self-check"}, {"--golden", model + "/golden.safetensors"}}) {
+    std::vector<std::string> words = {"--model", model, "--device", "cpu", "--engine"};
+    words.insert(words.end(), other.begin(), other.end());
+    refused(words, "--engine: expected a GPU");
+  }
+  refused({"--engine"}, "expected --model DIR, got none");
+  refused({"--model", model}, "expected --golden FILE, --known NAME, --self-check or --engine");
+}
+
 TEST(CheckpointInspect, ShowsFilesOfAFolderAndTensorsOfAnyFile) {
   const Json wide = json_of(checkpoint({"inspect", kGolden + "/zaya-tiny-wide", "--json"}));
   EXPECT_EQ(wide.find("files")->array().size(), 6u);

@@ -208,14 +208,46 @@ TEST(BenchOps, NamesTheNearestOp) {
 
 // A preset has no folder, no weights and no tokenizer; every token is an event all the same.
 TEST(BenchServe, TakesAPresetWithRandomWeights) {
-  const Ran ran = tephra_program({"bench", "serve", "--model", "tiny", "--device", "cpu",
-                                  "--streams", "2", "--seconds", "0.1", "--prompt-tokens", "8",
-                                  "--new-tokens", "5", "--temperature", "0", "--json"});
+  // It needs no place for files.
+  const Program program{.path = TEPHRA_BINARY, .environment = {"TMPDIR=/nonexistent"}};
+  const Ran ran = program({"bench", "serve", "--model", "tiny", "--device", "cpu", "--streams", "2",
+                           "--seconds", "0.1", "--prompt-tokens", "8", "--new-tokens", "5",
+                           "--temperature", "0", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   const Json json = Json::parse(ran.out, "bench");
   EXPECT_EQ(json.find("lost")->integer(), 0) << ran.out;
   EXPECT_EQ(json.find("temperature")->number(), 0);
-  EXPECT_GT(json.find("median_tokens_per_second")->find("answers")->number(), 0);
+  EXPECT_GT(json.find("tokens_per_second_after_the_first")->number(), 0);
+  EXPECT_GT(json.find("prompt_tokens_per_second_at_the_median")->number(), 0);
+}
+
+TEST(BenchServe, EndsAtCtrlC) {
+  const std::string script =
+      std::string(TEPHRA_BINARY) +
+      " bench serve --model tiny --device cpu --streams 2 --seconds 60 & p=$!; sleep 1; "
+      "kill -INT $p; wait $p";
+  const Ran ran = Program{.path = "/bin/bash"}({"-c", script});
+  EXPECT_EQ(ran.code, 130) << ran.out << ran.err;
+  EXPECT_EQ(ran.out, "");
+}
+
+TEST(BenchServe, GivesNoRatesWithoutAnswers) {
+  const std::vector<std::string> nobody = {"bench",    "serve", "--model",   "tiny",
+                                           "--device", "cpu",   "--streams", "1",
+                                           "--port",   "1",     "--seconds", "0.01"};
+  const Ran ran = tephra_program(nobody);
+  EXPECT_EQ(ran.code, 3) << ran.err;
+  EXPECT_TRUE(contains(ran.out, "(no answer)")) << ran.out;
+  EXPECT_FALSE(contains(ran.out, "milliseconds")) << ran.out;
+  EXPECT_FALSE(contains(ran.out, "answers")) << ran.out;
+  for (const char* flag : {"--throughput", "--kv-memory=2GiB"}) {
+    std::vector<std::string> words = nobody;
+    words.emplace_back(flag);
+    const Ran refused = tephra_program(words);
+    EXPECT_EQ(refused.code, 2) << refused.out;
+    EXPECT_TRUE(contains(refused.err, "is for this command's own server; --port names another\n"))
+        << refused.err;
+  }
 }
 
 }  // namespace

@@ -471,6 +471,7 @@ TEST_F(RsaCommand, SaysWhatIsWrongBeforeAnyWork) {
   expect_refused({"--prompt", "x", "--overwrite"}, 2, "--overwrite is for --out");
   expect_refused({"--prompt", "x", "--out", at("model/.")}, 2, "is the model's folder");
   expect_refused({"--prompt", "x", "--n", "2", "--c", "4", "--out", at("new")}, 2, "candidates");
+  expect_refused({"--prompt", "x", "--beta", "4000", "--out", at("new/q")}, 2, "do not fit");
   EXPECT_FALSE(std::filesystem::exists(at("new")));
   expect_refused({"--prompt", "x", "--samples", "3"}, 2, "--samples is for --environments");
   expect_refused({"--questions", "q", "--split", "train"}, 2, "--split is for --environments");

@@ -170,6 +170,29 @@ TEST(Checkpoint, StoppedHalfwayLeavesNothingBehind) {
   EXPECT_TRUE(take_interrupt());
 }
 
+TEST(Checkpoint, StoppedWhileItReplacesAModelLeavesThatOne) {
+  install_signal_handlers();
+  const Scratch scratch;
+  convert_checkpoint(golden_folder("zaya-tiny"), scratch / "to", {});
+  const auto before = contents(scratch / "to");
+  for (const int64_t shard_bytes : {1 << 30, 16}) {
+    const auto replace = [&] {
+      const ModelSource source{
+          tiny_config(),
+          {{"a", DType::f32, {4}}, {"b", DType::f32, {4}}, {"c", DType::f32, {4}}},
+          {}};
+      write_model_folder(source, scratch / "to", {.max_shard_bytes = shard_bytes, .force = true},
+                         [](size_t i) {
+                           if (i == 1) std::raise(SIGINT);
+                           return zeros({4}, DType::f32);
+                         });
+    };
+    EXPECT_EQ(complaint_of(replace).first, Fault::interrupted);
+    EXPECT_TRUE(contents(scratch / "to") == before);
+    EXPECT_TRUE(take_interrupt());
+  }
+}
+
 TEST(Checkpoint, ABadSourceLeavesNothingBehind) {
   const Scratch scratch;
   fs::copy(golden_folder("zaya-tiny"), scratch / "from");
