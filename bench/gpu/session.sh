@@ -47,7 +47,7 @@ pack() {
   for file in configs/tiny.toml tests/eval/config.json tests/golden/tokenizer-byte-level/tokenizer.json \
     tests/train/gpu_runs_test.py tests/infer/gpu_golden_test.py bench/gpu/attention_peer.py \
     bench/gpu/attention_layers_peer.py bench/gpu/step_table.py bench/gpu/trainer_speed.py \
-    tests/infer/gpu_trained_test.py; do
+    tests/infer/gpu_trained_test.py tests/support/gpu.py; do
     mkdir -p "$kit/$(dirname "$file")"
     cp "$root/$file" "$kit/$file" || exit 1
   done

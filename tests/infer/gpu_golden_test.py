@@ -13,6 +13,9 @@ import pathlib
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from gpu import need_gpu  # noqa: E402
+
 
 def cases(golden):
     """The name, the dtype and the flags of each; all there is in the folder."""
@@ -53,13 +56,7 @@ def main():
     parser.add_argument("--device", default="gpu")
     o = parser.parse_args()
     if o.device != "cpu":
-        probe = subprocess.run([o.tephra, "doctor", "--no-measure", "--json"], capture_output=True, text=True)
-        if probe.returncode:
-            print(f"FAIL  doctor: code {probe.returncode}: {probe.stderr.strip()[-500:]}")
-            sys.exit(1)
-        if not json.loads(probe.stdout)["gpu"]["devices"]:
-            print("no GPU: skipped")
-            sys.exit(77)
+        need_gpu(o.tephra)
     passed = [verify(o.tephra, o.device, *case) for case in cases(o.source / "tests/golden")]
     print(f"{'ok  ' if passed and all(passed) else 'FAIL'}  {sum(passed)} of {len(passed)} cases passed")
     sys.exit(0 if passed and all(passed) else 1)

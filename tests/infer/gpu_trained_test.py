@@ -15,6 +15,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from gpu import need_gpu  # noqa: E402
+
 SETTINGS = ["model.hidden_size=1024", "model.num_hidden_layers=8", "model.num_attention_heads=8", "model.head_dim=128",
             "model.moe_intermediate_size=1024", "model.router_hidden_size=256", "model.dtype=bf16",
             "optimizer.newton_schulz_dtype=bf16", "phases.0.context=1024", "phases.0.batch_tokens=65536",
@@ -37,13 +40,7 @@ def main():
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--tokens", type=int, default=512)
     o = parser.parse_args()
-    probe = subprocess.run([o.tephra, "doctor", "--no-measure", "--json"], capture_output=True, text=True)
-    if probe.returncode:
-        print(f"FAIL  doctor: code {probe.returncode}: {probe.stderr.strip()[-500:]}")
-        sys.exit(1)
-    if not json.loads(probe.stdout)["gpu"]["devices"]:
-        print("no GPU: skipped")
-        sys.exit(77)
+    need_gpu(o.tephra)
     with tempfile.TemporaryDirectory() as folder:
         sets = [word for s in [*SETTINGS, f"phases.0.steps={o.steps}", f"phases.0.decay_steps={o.steps // 3}"]
                 for word in ("--set", s)]

@@ -25,6 +25,9 @@ import tempfile
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from gpu import need_gpu  # noqa: E402
+
 STEPS, HALF = 20, 10
 # Relative difference of a loss within ten steps on the other device. A run in bf16 is within 3.1e-3 of one in f32 for twenty
 # steps on a CPU: bf16 of two devices is no further apart than that, and rounding is all that may part them.
@@ -237,13 +240,7 @@ FOR_BOTH = ("killed", "moved")  # make sense with --device cpu
 def main():
     o = arguments()
     if o.device != "cpu":
-        probe = subprocess.run([o.tephra, "doctor", "--no-measure", "--json"], capture_output=True, text=True)
-        if probe.returncode:
-            print(f"FAIL  doctor: code {probe.returncode}: {probe.stderr.strip()[-500:]}")
-            sys.exit(1)
-        if not json.loads(probe.stdout)["gpu"]["devices"]:
-            print("no GPU: skipped")
-            sys.exit(77)
+        need_gpu(o.tephra)
     with tempfile.TemporaryDirectory() as folder:
         runs = Runs(o, pathlib.Path(folder))
         failures = equal_runs(runs)
