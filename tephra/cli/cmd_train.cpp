@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 
 #include "tephra/base/clock.h"
 #include "tephra/base/error.h"
@@ -209,9 +211,12 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     std::error_code error;
-    path_ = std::filesystem::temp_directory_path(error) / format("tephra-train-{}", getpid());
+    std::string name =
+        (std::filesystem::temp_directory_path(error) / "tephra-train-XXXXXX").string();
+    if (!error && !::mkdtemp(name.data())) error = {errno, std::generic_category()};
     require(!error, "the folder for temporary files cannot be used: {}; set TMPDIR to another",
             error.message());
+    path_ = name;
   }
   ~TemporaryFolder() {
     std::error_code ignored;
