@@ -2,8 +2,10 @@
 #include "tephra/base/files.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,8 +13,12 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "tephra/base/error.h"
+#include "tephra/base/large_pages.h"
+#include "tephra/base/parallel.h"
+#include "tephra/base/signals.h"
 #include "tephra/base/temporary_name.h"
 
 namespace tephra {
@@ -90,6 +96,89 @@ int sync_folder(const Path& folder) {
   return 0;
 }
 
+// Memory from a multiple of 2 MiB on: as much is taken to spare, and given back.
+void* map_memory(size_t size, int protection, int flags) {
+  constexpr auto kAlign = static_cast<size_t>(kLargePage);
+  void* room =
+      ::mmap(nullptr, size + kAlign, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  if (room == MAP_FAILED) return room;
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(room);
+  const uintptr_t at = (begin + kAlign - 1) / kAlign * kAlign;
+  const uintptr_t end = (at + size + page - 1) / page * page;
+  const uintptr_t room_end = (begin + size + kAlign + page - 1) / page * page;
+  if (at > begin) ::munmap(room, at - begin);
+  if (room_end > end) ::munmap(reinterpret_cast<void*>(end), room_end - end);
+  return reinterpret_cast<void*>(at);
+}
+
+// Maps a file at a multiple of 2 MiB. Some file systems would see to it by themselves.
+void* map_file(int fd, size_t size) {
+  void* room = map_memory(size, PROT_NONE, MAP_NORESERVE);
+  if (room == MAP_FAILED) return room;
+  void* data = ::mmap(room, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
+  if (data == MAP_FAILED) {
+    const int error = errno;
+    ::munmap(room, size);
+    errno = error;
+  }
+  return data;
+}
+
+void ask_for_large_pages(void* data, size_t size) {
+#ifdef MADV_HUGEPAGE
+  ::madvise(data, size, MADV_HUGEPAGE);
+#endif
+}
+
+// Memory of large pages that is filled before it takes its place in a mapping.
+class Staging {
+ public:
+  explicit Staging(size_t size) : size_(size) {
+    void* data = map_memory(size, PROT_READ | PROT_WRITE, 0);
+    if (data == MAP_FAILED) return;
+    data_ = static_cast<std::byte*>(data);
+    ask_for_large_pages(data_, size);
+  }
+  ~Staging() {
+    if (data_ != nullptr) ::munmap(data_, size_);
+  }
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  std::byte* data() const { return data_; }  // none where the system had no memory
+
+  bool move_to(std::byte* at) {
+    // Read-only pages are not counted against limits on data.
+    if (::mprotect(data_, size_, PROT_READ) != 0) return false;
+    if (::mremap(data_, size_, size_, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED) {
+      return false;
+    }
+    data_ = nullptr;
+    return true;
+  }
+
+ private:
+  size_t size_;
+  std::byte* data_ = nullptr;
+};
+
+// A system lets a process have some 65,000 mappings, of all its files together; a piece that is
+// copied makes two.
+constexpr int64_t kMaxPieces = 8192;
+std::atomic<int64_t> all_pieces{0}, all_copied{0};
+
+// Where the piece ends that begins with this block: before a gap, and soon enough that it is
+// filled within a moment and that a limit on data lets it through.
+size_t end_of_piece(const std::vector<int64_t>& blocks, size_t begin) {
+  constexpr size_t kMaxBlocks = 16;
+  size_t end = begin + 1;
+  while (end < blocks.size() && end - begin < kMaxBlocks && blocks[end] == blocks[end - 1] + 1) {
+    ++end;
+  }
+  return end;
+}
+
 }  // namespace
 
 std::string read_file(const Path& path, int64_t max_bytes) {
@@ -124,7 +213,7 @@ std::shared_ptr<MappedFile> MappedFile::open(const Path& path) {
   require(S_ISREG(info.st_mode), "{}: expected a regular file", path.string());
   if (info.st_size == 0) return file;  // nothing to map, and mmap refuses a length of 0
   const auto size = static_cast<size_t>(info.st_size);
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file->fd_, 0);
+  void* data = map_file(file->fd_, size);
   if (data == MAP_FAILED) {
     throw Error(Fault::data,
                 format("{}: mapping {} bytes failed: {}", path.string(), size, reason(errno)));
@@ -135,6 +224,8 @@ std::shared_ptr<MappedFile> MappedFile::open(const Path& path) {
 }
 
 MappedFile::~MappedFile() {
+  all_pieces -= pieces_;
+  all_copied -= std::count(copied_.begin(), copied_.end(), true) * kLargePage;
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
   if (fd_ >= 0) ::close(fd_);
 }
@@ -144,18 +235,85 @@ void MappedFile::read(int64_t offset, std::span<std::byte> to) const {
 }
 
 void MappedFile::prefer_large_pages() const {
-#ifdef MADV_HUGEPAGE
-  if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), size_, MADV_HUGEPAGE);
-#endif
+  if (data_ != nullptr) ask_for_large_pages(const_cast<std::byte*>(data_), size_);
 }
+
+std::vector<int64_t> MappedFile::small_blocks() const {
+  struct statfs system {};
+  // What lies in memory already would take it twice.
+  if (::fstatfs(fd_, &system) != 0 || system.f_type == TMPFS_MAGIC) return {};
+  std::vector<int64_t> blocks = cached_in_small_pages(fd_, bytes());
+  std::erase_if(blocks, [&](int64_t block) { return is_copied(block); });
+  return blocks;
+}
+
+bool MappedFile::copy_blocks(const std::vector<int64_t>& blocks,
+                             FunctionRef<void(int64_t)> copied) {
+  for (size_t begin = 0; begin < blocks.size();) {
+    const size_t end = end_of_piece(blocks, begin);
+    const auto count = static_cast<int64_t>(end - begin);
+    if (!copy_piece(blocks[begin], count)) return false;
+    copied(count * kLargePage);
+    begin = end;
+  }
+  return true;
+}
+
+bool MappedFile::copy_piece(int64_t first, int64_t count) {
+  if (all_pieces >= kMaxPieces) return false;
+  constexpr auto kBlock = static_cast<size_t>(kLargePage);
+  Staging staging(static_cast<size_t>(count) * kBlock);
+  if (staging.data() == nullptr) return false;
+  parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      stop_if_interrupted();
+      read((first + i) * kLargePage, {staging.data() + i * kLargePage, kBlock});
+    }
+  });
+  copied_.resize(size_ / kBlock);
+  std::byte* at = const_cast<std::byte*>(data_) + first * kLargePage;
+  if (!staging.move_to(at)) {
+    map_again(first * kLargePage, static_cast<size_t>(count) * kBlock);
+    return false;
+  }
+  std::fill_n(copied_.begin() + first, count, true);
+  ++pieces_;
+  ++all_pieces;
+  all_copied += count * kLargePage;
+  return true;
+}
+
+// A move that failed may have taken away what lay there.
+void MappedFile::map_again(int64_t offset, size_t size) {
+  std::byte* at = const_cast<std::byte*>(data_) + offset;
+  if (::msync(at, size, MS_ASYNC) == 0) return;  // fails where a part is not mapped
+  if (::mmap(at, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd_, offset) == MAP_FAILED) {
+    throw Error(Fault::device, format("{}: mapping {} bytes at byte {} again failed: {}",
+                                      path_.string(), size, offset, reason(errno)));
+  }
+  ask_for_large_pages(at, size);
+}
+
+bool MappedFile::is_copied(int64_t block) const {
+  return block < std::ssize(copied_) && copied_[static_cast<size_t>(block)];
+}
+
+int64_t copied_file_bytes() { return all_copied; }
 
 void MappedFile::release(std::span<const std::byte> bytes) const {
   // Whole pages only: the ones at the edges may hold a neighbour that is still in use.
-  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  const size_t begin = static_cast<size_t>(bytes.data() - data_);
-  const size_t first = (begin + page - 1) / page * page;
-  const size_t last = (begin + bytes.size()) / page * page;
-  if (first < last) ::madvise(const_cast<std::byte*>(data_) + first, last - first, MADV_DONTNEED);
+  const auto page = static_cast<int64_t>(::sysconf(_SC_PAGESIZE));
+  const int64_t begin = bytes.data() - data_;
+  const int64_t last = (begin + std::ssize(bytes)) / page * page;
+  for (int64_t at = (begin + page - 1) / page * page; at < last;) {
+    const int64_t block = at / kLargePage;
+    const int64_t end = std::min(last, (block + 1) * kLargePage);
+    // Pages of our own do not come again from the file.
+    if (!is_copied(block)) {
+      ::madvise(const_cast<std::byte*>(data_) + at, static_cast<size_t>(end - at), MADV_DONTNEED);
+    }
+    at = end;
+  }
 }
 
 AtomicFile::AtomicFile(const Path& path) : path_(path) {

@@ -10,6 +10,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "tephra/base/function_ref.h"
 
 namespace tephra {
 
@@ -17,7 +20,7 @@ using Path = std::filesystem::path;
 
 std::string read_file(const Path& path, int64_t max_bytes = int64_t{1} << 30);
 
-// A read-only mapping of a whole file.
+// A read-only mapping of a whole file, at an address that large pages can begin at.
 class MappedFile {
  public:
   static std::shared_ptr<MappedFile> open(const Path& path);
@@ -35,16 +38,35 @@ class MappedFile {
   // it reads and maps this one by them.
   void prefer_large_pages() const;
 
-  // Lets go of the memory that holds these bytes; reading them again reads the file again.
+  // The blocks of 2 MiB, counted from 0, that the system's cache holds in small pages and that a
+  // copy would make faster to read; none where the system does not tell, or of files in memory.
+  std::vector<int64_t> small_blocks() const;
+  // Copies these, in order, into large pages of our own, which take their place in the mapping.
+  // False when the system gives no more memory or mappings: what was copied until then is kept, all
+  // else stays mapped. Tells of the bytes as they come. No other thread may read the mapping
+  // meanwhile.
+  bool copy_blocks(const std::vector<int64_t>& blocks, FunctionRef<void(int64_t)> copied);
+
+  // Lets go of the memory that holds these bytes, but for copies; reading them again reads the file
+  // again.
   void release(std::span<const std::byte> bytes) const;
 
  private:
   MappedFile() = default;
+  bool copy_piece(int64_t first, int64_t count);
+  void map_again(int64_t offset, size_t size);
+  bool is_copied(int64_t block) const;
+
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+  std::vector<bool> copied_;  // of each block, whether it lies in pages of our own
+  int64_t pieces_ = 0;        // in which they were copied
   Path path_;
   int fd_ = -1;
 };
+
+// Of all files that are mapped now, what lies in copies of our own.
+int64_t copied_file_bytes();
 
 // A file that appears under its name only when it is whole: written beside it, flushed to disk,
 // then renamed. Destroyed without commit() it leaves nothing.

@@ -8,6 +8,7 @@
 
 #include "tephra/autograd/tape.h"
 #include "tephra/base/clock.h"
+#include "tephra/base/files.h"
 #include "tephra/base/log.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
@@ -47,6 +48,11 @@ std::vector<Path> weight_files(const std::string& path) {
   return files;
 }
 
+std::unique_ptr<Model> load_mapped(const InferBench& o) {
+  return load_model(o.model,
+                    {.mapped = true, .place = place_for(o.weights), .copy_small_pages = true});
+}
+
 ColdStart cold_start(const InferBench& o) {
   const std::vector<Path> files = weight_files(o.model);
   ColdStart cold;
@@ -56,7 +62,7 @@ ColdStart cold_start(const InferBench& o) {
   const int64_t before = disk_bytes_read();
   const double start = steady_seconds();
   {
-    const auto model = load_model(o.model, {.mapped = true, .place = place_for(o.weights)});
+    const auto model = load_mapped(o);
     cold.load_seconds = steady_seconds() - start;
     Decoder decoder(*model, 1, 1);
     model->logits(decoder.advance({1}));
@@ -79,11 +85,25 @@ Loaded load(const InferBench& o, InferResult& result) {
   }
   if (o.cold) result.cold = cold_start(o);
   const double start = steady_seconds();
-  Loaded loaded{open_model_folder(o.model),
-                load_model(o.model, {.mapped = true, .place = place_for(o.weights)})};
+  Loaded loaded{open_model_folder(o.model), load_mapped(o)};
   result.load_seconds = steady_seconds() - start;
-  result.memory_bytes = memory_use()[static_cast<size_t>(Purpose::weights)].bytes;
+  result.memory_bytes =
+      memory_use()[static_cast<size_t>(Purpose::weights)].bytes + copied_file_bytes();
   return loaded;
+}
+
+std::optional<PageSizes> weight_pages(const ModelFolder& folder, const ParameterStore& store) {
+  PageSizes all;
+  for (const ParameterSpec& spec : folder.kind->parameters(folder.config, folder.where)) {
+    const Weight weight = store.weight(spec.name);
+    const Tensor& bytes = weight.is_packed() ? weight.packed().blocks() : weight.tensor();
+    const auto sizes = page_sizes(
+        {static_cast<const std::byte*>(bytes.raw()), static_cast<size_t>(bytes.bytes())});
+    if (!sizes) return {};
+    all.mapped += sizes->mapped;
+    all.large += sizes->large;
+  }
+  return all;
 }
 
 // The likeliest token of each row.
@@ -266,6 +286,7 @@ InferResult bench_decode(const InferBench& o) {
     progress.add();
   }
   reads.push_back(memory.take(read_seconds));
+  result.pages = weight_pages(loaded.folder, model.parameters());
   memory.summarise(result);
   if (times) result.kernels = kernel_costs(*times, seconds);
   const auto steps = static_cast<double>(o.tokens);
@@ -309,6 +330,7 @@ InferResult bench_prefill(const InferBench& o) {
     progress.add();
   }
   summarise(seconds, result);
+  result.pages = weight_pages(loaded.folder, model.parameters());
   // A prompt has the forward third of training's work, but the head for its last token alone.
   result.flops = figures.train_flops_per_token / 3 * static_cast<double>(o.tokens) -
                  head * static_cast<double>(o.tokens - 1);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tephra/base/json.h"
+#include "tephra/base/large_pages.h"
 #include "tephra/device/ceilings.h"
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/models/model.h"
@@ -68,8 +69,9 @@ struct InferResult {
   double load_seconds = 0;
   int64_t weight_bytes = 0, peak_bytes = 0;  // of a GPU's memory: the weights, and all at most
   int64_t file_bytes = 0;
-  int64_t memory_bytes = 0;       // of weights that do not stay in the files, on the CPU
-  double first_pass_seconds = 0;  // the first one, with whatever had to be read from disk
+  int64_t memory_bytes = 0;        // of weights that do not stay in the files, on the CPU
+  std::optional<PageSizes> pages;  // of the weights on the CPU, after the steps
+  double first_pass_seconds = 0;   // the first one, with whatever had to be read from disk
   double best_seconds = 0, median_seconds = 0;  // of one step, or of the whole prompt
   DecodeBytes bytes;                            // of a step
   double flops = 0;                             // of the prompt

@@ -112,7 +112,7 @@ InferResult bench_decode_on(const InferBench& o, Device device) {
   const NamedModel subject = gpu_subject(o, device, result);
   Model& model = *subject.model;
   const NoGrad no_grad;
-  BenchBatch batch(model, o.batch, o.context, 2 * (o.tokens + kWarm) + kProfiled);
+  BenchBatch batch(model, o.batch, o.context, 3 * o.tokens + kWarm + kProfiled);
   require(batch.state().takes_steps(),
           "bench decode: {}: expected a model in the published shape, which has kernels for single "
           "tokens on a GPU, got another, which decodes by the ops; there is no such bench",
@@ -139,17 +139,22 @@ InferResult bench_decode_on(const InferBench& o, Device device) {
   std::vector<double> seconds;
   DecodeBytes sum;
   DecodeStep* step = nullptr;
-  Progress progress("decoding", o.tokens, "tokens");
-  for (int64_t i = 0; i < o.tokens + kWarm; ++i) {
+  Progress progress("decoding", 2 * o.tokens, "tokens");
+  int64_t past = o.context;
+  const auto take_step = [&] {  // as the engine: tokens go out and come back
     stop_if_interrupted();
-    std::vector<DecodeStep::Likeliest> chosen;
-    const double s = seconds_of([&] {  // as the engine: tokens go out and come back
-      step = batch.state().decode(batch.step(next, o.context + i));
-      chosen = step->likeliest();
-    });
+    step = batch.state().decode(batch.step(next, past++));
+    const std::vector<DecodeStep::Likeliest> chosen = step->likeliest();
     for (size_t r = 0; r < chosen.size(); ++r) next[r] = chosen[r].token;
-    if (i < kWarm) continue;
-    seconds.push_back(s);
+  };
+  for (int64_t i = 0; i < kWarm; ++i) take_step();
+  // One right after another: a step has told its tokens shortly before its kernels have ended.
+  for (int64_t i = 0; i < o.tokens; ++i) {
+    seconds.push_back(seconds_of(take_step));
+    progress.add();
+  }
+  for (int64_t i = 0; i < o.tokens; ++i) {
+    take_step();
     const Tensor chose = to_device(clone(step->experts()), kCpu);
     const DecodeBytes bytes = weight_bytes(specs, model.parameters(), [&](int64_t layer) {
       return distinct_in_layer(chose, layer, experts);

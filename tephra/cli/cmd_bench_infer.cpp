@@ -82,6 +82,10 @@ Json shared_json(const Options& o, const InferResult& r) {
   json["file_bytes"] = r.file_bytes;
   json["load_seconds"] = r.load_seconds;
   if (r.device.empty()) json["weights_in_memory_bytes"] = r.memory_bytes;
+  if (r.pages) {
+    json["weight_pages"]["mapped_bytes"] = r.pages->mapped;
+    json["weight_pages"]["large_bytes"] = r.pages->large;
+  }
   json["first_pass_seconds"] = r.first_pass_seconds;
   if (r.cold) {
     json["cold"]["load_seconds"] = r.cold->load_seconds;
@@ -105,6 +109,11 @@ void print_shared(const InferResult& r) {
   print("load        {:.3f} s for {} of files, {} of weights in memory; first pass {:.2f} s",
         r.load_seconds, human_bytes(r.file_bytes), human_bytes(r.memory_bytes),
         r.first_pass_seconds);
+  if (r.pages && r.pages->mapped > 0) {
+    print("pages       {} of weights met so far, {:.1f} % of it in pages of 2 MiB",
+          human_bytes(r.pages->mapped),
+          100 * static_cast<double>(r.pages->large) / static_cast<double>(r.pages->mapped));
+  }
   if (!r.cold) return;
   const ColdStart& cold = *r.cold;
   const double speed = static_cast<double>(cold.disk_bytes) / cold.first_token_seconds;

@@ -218,7 +218,8 @@ int run(const Options& o) {
   const std::string text = prompt_text(o);
   Output output(o, text, tokenizer);
   const Device device = parse_device(o.runs.device);
-  const auto model = o.runs.load(o.model, device);
+  constexpr int64_t kManyTokens = 256;  // from 128 on a copy has been worth its time (0121)
+  const auto model = o.runs.load(o.model, device, o.max_new_tokens >= kManyTokens);
   const std::vector<int32_t> prompt = prompt_tokens(o, text, tokenizer, model->tokens().vocab_size);
 
   GenerateOptions options;

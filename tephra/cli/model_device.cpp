@@ -22,9 +22,10 @@ void describe_device(Flags& flags, std::string& text, const std::string& more) {
 void describe_weights(Flags& flags, std::string& text) {
   flags
       .add("--weights", text,
-           "quantised and bf16 weights on the CPU: mapped files start at once; in memory a token "
-           "takes less time, after all of them were read; auto: memory if they are at most half of "
-           "what is free")
+           "quantised and bf16 weights on the CPU: mapped files read what is needed and may be "
+           "larger than memory, and what the system has of them in small pages is copied first, if "
+           "there is room and many tokens are to come (0.2 to 2 s a GiB); memory: all of them are "
+           "read first; auto: memory if they are at most half of what is free")
       .choices({"auto", "mapped", "memory"});
 }
 
@@ -37,10 +38,12 @@ void ModelFlags::describe(Flags& flags) {
   describe_weights(flags, weights);
 }
 
-std::unique_ptr<Model> ModelFlags::load(const Path& folder, Device on) const {
-  auto model = load_model(
-      folder,
-      {.dtype = dtype_for(dtype, on), .device = on, .mapped = true, .place = place_for(weights)});
+std::unique_ptr<Model> ModelFlags::load(const Path& folder, Device on, bool many_tokens) const {
+  auto model = load_model(folder, {.dtype = dtype_for(dtype, on),
+                                   .device = on,
+                                   .mapped = true,
+                                   .place = place_for(weights),
+                                   .copy_small_pages = many_tokens});
   if (on.kind == Device::Kind::gpu) {
     const MemoryUse used = memory_use(Device::Kind::gpu)[static_cast<size_t>(Purpose::weights)];
     log_info("{} of weights on {}", human_bytes(used.bytes), on);

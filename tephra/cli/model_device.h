@@ -28,8 +28,9 @@ struct ModelFlags {
   std::string dtype = "auto", device = "auto", weights = "auto";
 
   void describe(Flags& flags);
-  // Where it will run and in which arithmetic. Says how much of a GPU's memory the weights take.
-  std::unique_ptr<Model> load(const Path& folder, Device on) const;
+  // Where it will run, in which arithmetic, and whether for many tokens (LoadOptions:
+  // copy_small_pages). Says how much of a GPU's memory the weights take.
+  std::unique_ptr<Model> load(const Path& folder, Device on, bool many_tokens = true) const;
 };
 
 }  // namespace tephra

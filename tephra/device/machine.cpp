@@ -131,7 +131,63 @@ std::vector<std::string> accelerators() {
   return found;
 }
 
+// The number behind "key " in a control group's file; 0 when there is none.
+int64_t group_value(const fs::path& path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key + " ")) return bytes_of(line.substr(key.size() + 1));
+  }
+  return 0;
+}
+
+// One version's names.
+struct GroupFiles {
+  fs::path base;
+  const char *limit, *use, *droppable;
+};
+
+std::optional<GroupMemory> memory_of(const fs::path& group, const GroupFiles& names) {
+  constexpr int64_t kNoLimit = int64_t{1} << 62;                    // version 1 has a number for it
+  const int64_t limit = bytes_of(first_line(group / names.limit));  // "max" is 0
+  if (limit <= 0 || limit >= kNoLimit) return {};
+  const int64_t use =
+      bytes_of(first_line(group / names.use)) - group_value(group / "memory.stat", names.droppable);
+  return GroupMemory{limit, std::clamp<int64_t>(limit - use, 0, limit)};
+}
+
+// Of this group and all above it.
+void keep_least(fs::path path, const GroupFiles& names, std::optional<GroupMemory>& least) {
+  for (;; path = path.parent_path()) {
+    if (const auto memory = memory_of(names.base / path, names)) {
+      if (!least) least = memory;
+      least->limit = std::min(least->limit, memory->limit);
+      least->left = std::min(least->left, memory->left);
+    }
+    if (path.empty()) return;
+  }
+}
+
 }  // namespace
+
+std::optional<GroupMemory> group_memory(const fs::path& root) {
+  const fs::path mount = root / "sys/fs/cgroup";
+  const GroupFiles first{mount / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                         "total_inactive_file"};
+  const GroupFiles second{mount, "memory.max", "memory.current", "inactive_file"};
+  std::optional<GroupMemory> least;
+  std::ifstream groups(root / "proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {  // "4:cpu,memory:/a/b", "0::/a/b"
+    const size_t begin = line.find(':'), end = line.find(':', begin + 1);
+    if (begin == std::string::npos || end == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(begin + 1, end - begin - 1) + ",";
+    // In a container that sees only its own group there is no such path, and the mount is the
+    // group.
+    const fs::path path = fs::path(line.substr(end + 1)).relative_path();
+    if (controllers == ",,") keep_least(path, second, least);
+    if (controllers.find(",memory,") != std::string::npos) keep_least(path, first, least);
+  }
+  return least;
+}
 
 Machine this_machine() {
   const std::vector<int> cores = usable_cores();
@@ -145,7 +201,10 @@ Machine this_machine() {
   m.caches = caches(cores);
   m.memory_bytes = bytes_of(proc_value("/proc/meminfo", "MemTotal"));
   m.memory_available_bytes = bytes_of(proc_value("/proc/meminfo", "MemAvailable"));
-  m.memory_limit_bytes = bytes_of(first_line("/sys/fs/cgroup/memory.max"));
+  if (const auto group = group_memory()) {
+    m.memory_limit_bytes = group->limit;
+    m.memory_available_bytes = std::min(m.memory_available_bytes, group->left);
+  }
   m.accelerators = accelerators();
   return m;
 }

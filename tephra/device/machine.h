@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,12 +26,20 @@ struct Machine {
   int physical_cores = 0;  // among the usable ones: threads of one core share its units
   std::vector<Cache> caches;
   int64_t memory_bytes = 0;
-  int64_t memory_available_bytes = 0;
+  int64_t memory_available_bytes = 0;     // also by the control group
   int64_t memory_limit_bytes = 0;         // of the control group; 0 when there is none
   std::vector<std::string> accelerators;  // device files of GPUs, whether we can use them or not
 };
 
 Machine this_machine();
+
+// What the control groups of this process let it have: the least of its own and those above it,
+// version 1 or 2. Nothing when there is no limit.
+struct GroupMemory {
+  int64_t limit = 0;
+  int64_t left = 0;  // until it is reached, where files that the system can drop count as free
+};
+std::optional<GroupMemory> group_memory(const std::filesystem::path& root = "/");
 
 // Processes that ran or waited for a core, on average over the last minute; 0 when not known.
 double load_average();

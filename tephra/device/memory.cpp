@@ -2,6 +2,7 @@
 #include "tephra/device/memory.h"
 
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include <atomic>
 #include <bit>
@@ -326,6 +327,8 @@ void trim_memory() { blocks().trim(); }
 int64_t kept_memory() { return blocks().kept(); }
 
 bool has_large_pages() {
+  // 1: this process gets none; other values leave those that are asked for.
+  if (::prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1) return false;
   std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
   std::string setting;  // the one in brackets
   std::getline(file, setting);

@@ -61,7 +61,7 @@ int64_t kept_memory();
 // Gives them back to the system.
 void trim_memory();
 
-// Whether the system gives large blocks large pages, as we ask it to.
+// Whether the system gives large blocks of this process large pages, as we ask it to.
 bool has_large_pages();
 
 }  // namespace tephra

@@ -42,6 +42,11 @@ class SafetensorsFile {
   Tensor tensor(std::string_view name) const;
   // Its bytes, read into memory of the caller's.
   void read(std::string_view name, std::span<std::byte> to) const;
+  // See MappedFile: for a file whose tensors are read again and again.
+  std::vector<int64_t> small_blocks() const { return file_->small_blocks(); }
+  bool copy_blocks(const std::vector<int64_t>& blocks, FunctionRef<void(int64_t)> copied) const {
+    return file_->copy_blocks(blocks, copied);
+  }
   // Lets go of the memory of a tensor that was read, so that a walk over a large file stays small.
   void release(std::string_view name) const;
 

@@ -118,7 +118,7 @@ FolderReport verify_checkpoint(const Path& path) {
     holds(report, [&] {
       WeightPlan plan = model->kind->weights(*tensors, model->config, model->where);
       const std::vector<std::string> problems = weight_problems(*tensors, plan);
-      if (problems.empty()) packed = weights_in_place(*tensors, plan, /*mapped=*/false);
+      if (problems.empty()) packed = weights_in_place(*tensors, plan, {});
       report.problems.insert(report.problems.end(), problems.begin(), problems.end());
     });
   }

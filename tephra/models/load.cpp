@@ -53,7 +53,7 @@ std::unique_ptr<Model> load_model(const Path& path, const LoadOptions& given) {
   if (quantised && on_gpu) {
     options.weights = packed_on_device(tensors, plan, *quantised, options.device);
   } else if (quantised || (options.mapped && in_place)) {
-    options.weights = weights_in_place(tensors, plan, options.mapped, options.place);
+    options.weights = weights_in_place(tensors, plan, options);
   }
   std::unique_ptr<Model> model = folder.kind->create(folder.config, folder.where, options);
   folder.kind->load(tensors, folder.config, folder.where, model->parameters());

@@ -99,6 +99,9 @@ struct LoadOptions {
   // within rounding.
   bool mapped = false;
   WeightPlace place = WeightPlace::mapped;
+  // What stays mapped and lies in the system's cache in small pages is copied into large ones:
+  // loading takes longer, and every token after it less time. For many tokens.
+  bool copy_small_pages = false;
   NamedWeights weights = {};  // that lie elsewhere; load_model finds them
 };
 

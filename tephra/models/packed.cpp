@@ -113,21 +113,22 @@ NamedWeights draw_packed_weights(const std::vector<ParameterSpec>& parameters,
   return weights;
 }
 
-NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan, bool mapped,
-                              WeightPlace place) {
+NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan,
+                              const LoadOptions& options) {
   std::vector<const WeightSource*> sources;
   std::vector<std::string> names;
   int64_t bytes = 0;
   for (const WeightSource& source : plan.sources) {
-    if (!stays_as_stored(folder, source, mapped)) continue;
+    if (!stays_as_stored(folder, source, options.mapped)) continue;
     sources.push_back(&source);
     names.push_back(source.from[0]);
     bytes += folder.entry(names.back()).end - folder.entry(names.back()).begin;
   }
   Tensors tensors;
-  if (belongs_in_memory(place, bytes)) {
+  if (belongs_in_memory(options.place, bytes)) {
     tensors = read_into_memory(folder, names);
   } else {
+    if (options.copy_small_pages && !names.empty()) copy_small_pages(folder);
     for (const std::string& name : names) tensors.push_back(folder.tensor(name));
   }
   NamedWeights weights;

@@ -39,10 +39,10 @@ NamedWeights packed_on_device(const TensorFolder& folder, const WeightPlan& plan
 NamedWeights draw_packed_weights(const std::vector<ParameterSpec>& parameters,
                                  const Quantisation& quantisation, uint64_t seed, Device device);
 
-// The weights that can stay as they are stored: packed ones and, when `mapped`, bf16 ones of
-// parameters that may; views of the files, or copies where `place` says so. `plan` has been
+// The weights that can stay as they are stored: packed ones and, when options.mapped, bf16 ones of
+// parameters that may; views of the files, or copies where options.place says so. `plan` has been
 // checked.
-NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan, bool mapped,
-                              WeightPlace place = WeightPlace::mapped);
+NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan,
+                              const LoadOptions& options);
 
 }  // namespace tephra

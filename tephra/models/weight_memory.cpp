@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/models/weight_memory.h"
 
-#include <algorithm>
-
+#include "tephra/base/large_pages.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
 #include "tephra/device/machine.h"
@@ -14,12 +13,7 @@ namespace {
 // A cache line: kernels read whole ones.
 int64_t line_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-int64_t free_memory() {
-  const Machine machine = this_machine();
-  const int64_t available = machine.memory_available_bytes;
-  return machine.memory_limit_bytes > 0 ? std::min(available, machine.memory_limit_bytes)
-                                        : available;
-}
+int64_t free_memory() { return this_machine().memory_available_bytes; }
 
 }  // namespace
 
@@ -54,6 +48,22 @@ Tensors read_into_memory(const TensorFolder& folder, const std::vector<std::stri
     progress.add(line_up(size));
   }
   return tensors;
+}
+
+void copy_small_pages(const TensorFolder& folder) {
+  if (!has_large_pages()) return;
+  std::vector<std::vector<int64_t>> blocks;
+  int64_t bytes = 0;
+  for (const SafetensorsFile& file : folder.files()) {
+    blocks.push_back(file.small_blocks());
+    bytes += std::ssize(blocks.back()) * kLargePage;
+  }
+  if (bytes == 0 || bytes > free_memory() / 2) return;
+  Progress progress("copying weights into large pages", bytes, "B");
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    // Without it all works as well, only slower: whoever has no more memory goes on.
+    if (!folder.files()[i].copy_blocks(blocks[i], [&](int64_t n) { progress.add(n); })) return;
+  }
 }
 
 }  // namespace tephra

@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/base/files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstring>
+#include <fstream>
+#include <optional>
 #include <thread>
 
+#include "tephra/base/large_pages.h"
 #include "tephra/base/new_folder.h"
 #include "tephra/base/temporary_name.h"
 #include "tests/support/error_of.h"
@@ -155,6 +165,239 @@ TEST(MappedFile, OfAnEmptyFileIsEmpty) {
   const Scratch folder;
   write_file(folder / "a", "");
   EXPECT_TRUE(MappedFile::open(folder / "a")->bytes().empty());
+}
+
+// Some MiB and an odd end, in pieces so small that the system's cache keeps them in small pages.
+std::string write_in_small_pieces(const Path& path) {
+  std::string text(static_cast<size_t>(4 * kLargePage) + 777, 'x');
+  for (size_t i = 0; i < text.size(); i += 97) text[i] = static_cast<char>(i % 251);
+  std::ofstream file(path, std::ios::binary);
+  for (size_t i = 0; i < text.size(); i += 5000) {
+    file << std::string_view(text).substr(i, 5000) << std::flush;
+  }
+  return text;
+}
+
+// Files in memory are not copied: these lie where the test runs, in the build's folder.
+Path on_disk() { return std::filesystem::current_path(); }
+
+constexpr auto kIgnore = [](int64_t) {};
+
+std::string_view text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+TEST(MappedFile, BeginsWhereALargePageCan) {
+  const Scratch folder;
+  for (const size_t size : {1, 4096, 5000, 2 << 20, (4 << 20) + 1}) {
+    const std::string text(size, 'x');
+    write_file(folder / "a", text);
+    const auto file = MappedFile::open(folder / "a");
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(file->bytes().data()) % kLargePage, 0u) << size;
+    EXPECT_EQ(text_of(*file), text);
+  }
+}
+
+TEST(MappedFile, HasTheSameBytesWhenBlocksWereCopied) {
+  const Scratch folder(on_disk());
+  const std::string text = write_in_small_pieces(folder / "a");
+  int64_t told = 0;
+  {
+    const auto file = MappedFile::open(folder / "a");
+    file->prefer_large_pages();
+    EXPECT_TRUE(file->copy_blocks({}, kIgnore));
+    EXPECT_EQ(copied_file_bytes(), 0);
+    EXPECT_TRUE(file->copy_blocks({0, 2, 3}, [&](int64_t bytes) { told += bytes; }));
+    EXPECT_EQ(told, 3 * kLargePage);
+    EXPECT_EQ(copied_file_bytes(), told);
+    EXPECT_EQ(text_of(*file), text);
+    file->release(file->bytes());
+    EXPECT_EQ(text_of(*file), text);
+  }
+  EXPECT_EQ(copied_file_bytes(), 0);
+}
+
+// What the mapping holds after all of it was let go of.
+int64_t held_after_release(const MappedFile& file) {
+  file.release(file.bytes());
+  return page_sizes(file.bytes())->mapped;
+}
+
+TEST(MappedFile, LetsGoOfAllButItsCopies) {
+  const Scratch folder(on_disk());
+  const std::string text = write_in_small_pieces(folder / "a");
+  const auto file = MappedFile::open(folder / "a");
+  EXPECT_EQ(text_of(*file), text);
+  if (!page_sizes(file->bytes())) GTEST_SKIP() << "the system does not tell";
+  EXPECT_LT(held_after_release(*file), kLargePage);
+  ASSERT_TRUE(file->copy_blocks({1}, kIgnore));
+  EXPECT_EQ(text_of(*file), text);
+  const int64_t held = held_after_release(*file);
+  EXPECT_GE(held, kLargePage);
+  EXPECT_LT(held, 2 * kLargePage);
+}
+
+TEST(MappedFile, KeepsWhatWasCopiedOfAFileThatIsCutShort) {
+  const Scratch folder(on_disk());
+  const std::string text = write_in_small_pieces(folder / "a");
+  const auto file = MappedFile::open(folder / "a");
+  ASSERT_TRUE(file->copy_blocks({0, 1, 2}, kIgnore));
+  std::filesystem::resize_file(folder / "a", 0);
+  EXPECT_EQ(text_of(*file).substr(0, 3 * kLargePage), text.substr(0, 3 * kLargePage));
+}
+
+// Whether the system gives memory of ours large pages; nothing where it does not tell.
+std::optional<bool> large_pages_come() {
+  constexpr size_t kSize = 4 * kLargePage;
+  void* data = ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return {};
+  ::madvise(data, kSize, MADV_HUGEPAGE);
+  std::memset(data, 1, kSize);
+  const auto sizes = page_sizes({static_cast<const std::byte*>(data), kSize});
+  ::munmap(data, kSize);
+  if (!sizes) return {};
+  return sizes->large > 0;
+}
+
+// A sandbox may refuse the call.
+bool cache_is_told(const Path& path) {
+  constexpr long kCacheStat = 451;
+  const uint64_t range[2] = {0, 4096};
+  uint64_t answer[5];
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool told = ::syscall(kCacheStat, fd, range, answer, 0) == 0;
+  ::close(fd);
+  return told;
+}
+
+TEST(MappedFile, FindsAndCopiesWhatLiesInSmallPages) {
+  const Scratch folder(on_disk());
+  const std::string text = write_in_small_pieces(folder / "a");
+  const auto file = MappedFile::open(folder / "a");
+  EXPECT_EQ(text_of(*file), text);  // touched
+  const auto pages = page_sizes(file->bytes());
+  if (!pages) GTEST_SKIP() << "the system does not tell";
+  if (pages->large > 0) GTEST_SKIP() << "the file system keeps the file in large pages";
+  struct statfs system {};
+  ASSERT_EQ(::statfs(folder.path().c_str(), &system), 0);
+  if (system.f_type == TMPFS_MAGIC) GTEST_SKIP() << "the build's folder lies in memory";
+  if (!cache_is_told(folder / "a")) GTEST_SKIP() << "the system does not tell what is cached";
+  const std::vector<int64_t> blocks = file->small_blocks();
+  EXPECT_EQ(blocks, (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_TRUE(file->copy_blocks(blocks, kIgnore));
+  EXPECT_EQ(text_of(*file), text);
+  EXPECT_TRUE(file->small_blocks().empty()) << "nothing is copied twice";
+  if (large_pages_come() == true) {
+    EXPECT_GT(page_sizes(file->bytes())->large, 0);
+  }
+}
+
+TEST(MappedFile, OfADiskInMemoryIsNotCopied) {
+  struct statfs system {};
+  if (::statfs("/dev/shm", &system) != 0 || system.f_type != TMPFS_MAGIC ||
+      ::access("/dev/shm", W_OK) != 0) {
+    GTEST_SKIP() << "no disk in memory";
+  }
+  const Scratch folder("/dev/shm");
+  write_in_small_pieces(folder / "a");
+  EXPECT_TRUE(MappedFile::open(folder / "a")->small_blocks().empty());
+}
+
+// No more than so many bytes of data beside what there is, while it lives.
+class DataLimit {
+ public:
+  explicit DataLimit(int64_t more) {
+    ::getrlimit(RLIMIT_DATA, &before_);
+    const std::string status = read_file("/proc/self/status");
+    const int64_t now = std::stoll(status.substr(status.find("VmData:") + 7)) * 1024;
+    const rlimit limit = {static_cast<rlim_t>(now + more), before_.rlim_max};
+    ::setrlimit(RLIMIT_DATA, &limit);
+  }
+  ~DataLimit() { ::setrlimit(RLIMIT_DATA, &before_); }
+  DataLimit(const DataLimit&) = delete;
+  DataLimit& operator=(const DataLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(MappedFile, StaysWholeWhereMemoryForACopyIsNotThere) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need memory of their own";
+#endif
+  const Scratch folder(on_disk());
+  const std::string text = write_in_small_pieces(folder / "a");
+  const auto file = MappedFile::open(folder / "a");
+  ASSERT_TRUE(file->copy_blocks({}, kIgnore));
+  int64_t told = 0;
+  {
+    const DataLimit limit(kLargePage * 5 / 2);  // one block and as much to align it, not two
+    EXPECT_FALSE(file->copy_blocks({0, 2, 3}, [&](int64_t bytes) { told += bytes; }));
+  }
+  EXPECT_EQ(told, kLargePage) << "what was copied is kept";
+  EXPECT_EQ(text_of(*file), text);
+  EXPECT_TRUE(file->copy_blocks({2, 3}, kIgnore)) << "with more memory it goes on";
+  EXPECT_EQ(text_of(*file), text);
+}
+
+// Takes all mappings that the system lets this process have, and gives them back one by one.
+class NoMappings {
+ public:
+  NoMappings() {
+    data_ = ::mmap(nullptr, kSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data_ == MAP_FAILED) return;
+    while (2 * taken_ + 3 < kPages && protect(taken_, PROT_READ)) ++taken_;
+  }
+  ~NoMappings() {
+    if (data_ != MAP_FAILED) ::munmap(data_, kSize);
+  }
+  NoMappings(const NoMappings&) = delete;
+  NoMappings& operator=(const NoMappings&) = delete;
+
+  bool full() const { return taken_ > 0 && 2 * taken_ + 3 < kPages; }
+  void give_one() { protect(--taken_, PROT_NONE); }
+
+ private:
+  // Every other page, so that each has a mapping of its own.
+  bool protect(size_t i, int protection) {
+    return ::mprotect(static_cast<std::byte*>(data_) + (2 * i + 1) * 4096, 4096, protection) == 0;
+  }
+
+  static constexpr size_t kPages = 200'000, kSize = kPages * 4096;
+  void* data_ = nullptr;
+  size_t taken_ = 0;
+};
+
+TEST(MappedFile, StaysWholeWhereMappingsRunOut) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need mappings of their own";
+#endif
+  if (::sysconf(_SC_PAGESIZE) != 4096) GTEST_SKIP() << "counts pages of 4 KiB";
+  const Scratch folder(on_disk());
+  const std::string text = write_in_small_pieces(folder / "a");
+  std::vector<std::shared_ptr<MappedFile>> files;
+  for (int i = 0; i < 12; ++i) files.push_back(MappedFile::open(folder / "a"));
+  ASSERT_TRUE(files[0]->copy_blocks({1}, kIgnore));  // threads are there
+  bool some = false, none = false;
+  {
+    NoMappings no_more;
+    if (!no_more.full()) GTEST_SKIP() << "the system has no such limit";
+    for (const auto& file : files) {  // it fails at another step each time
+      (file->copy_blocks({2}, kIgnore) ? some : none) = true;
+      no_more.give_one();
+    }
+  }
+  EXPECT_TRUE(some && none);
+  for (const auto& file : files) EXPECT_TRUE(text_of(*file) == text);
+}
+
+TEST(LargePages, AreCountedAmongThoseThatWereTouched) {
+  const std::vector<std::byte> bytes(5 * kLargePage, std::byte{1});
+  const auto sizes = page_sizes(bytes);
+  if (!sizes) GTEST_SKIP() << "the system does not tell";
+  EXPECT_GE(sizes->mapped, std::ssize(bytes));
+  EXPECT_LE(sizes->mapped, std::ssize(bytes) + 2 * 65536);  // the pages at the ends
+  EXPECT_LE(sizes->large, sizes->mapped);
 }
 
 TEST(AtomicFile, AppearsOnlyWhenCommitted) {

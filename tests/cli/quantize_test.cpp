@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <vector>
 
 #include "tephra/base/files.h"
 #include "tephra/base/json.h"
+#include "tephra/base/large_pages.h"
+#include "tephra/device/memory.h"
 #include "tests/support/program.h"
 #include "tests/support/scratch.h"
 
@@ -139,6 +142,38 @@ TEST(Weights, InMemoryOrMappedSayTheSame) {
   EXPECT_EQ(wrong.code, 2);
 }
 
+// A model of some MiB, in pieces so small that the system's cache keeps it in small pages.
+Path model_in_small_pages(const Scratch& scratch) {
+  const Models tiny;
+  Json config = Json::parse(read_file(Path(tiny.source) / "config.json"), "config.json");
+  config["vocab_size"] = 131072;
+  write_file(scratch / "config.json", config.dump(2));
+  const Path folder = scratch / "model";
+  const Ran made = tephra({"checkpoint", "random", "--config", scratch / "config.json", "--bits",
+                           "8", "--out", folder});
+  EXPECT_EQ(made.code, 0) << made.err;
+  const std::string text = read_file(folder / "model.safetensors");
+  std::filesystem::remove(folder / "model.safetensors");
+  std::ofstream file(folder / "model.safetensors", std::ios::binary);
+  for (size_t i = 0; i < text.size(); i += 5000) {
+    file << std::string_view(text).substr(i, 5000) << std::flush;
+  }
+  return folder;
+}
+
+TEST(BenchPrefill, CountsCopiesOfSmallPagesAsWeightsInMemory) {
+  const Scratch scratch(std::filesystem::current_path());  // files in memory are not copied
+  const Path folder = model_in_small_pages(scratch);
+  const bool copied = has_large_pages() &&
+                      MappedFile::open(folder / "model.safetensors")->small_blocks().size() > 1;
+  if (!copied) GTEST_SKIP() << "the system does not tell, or has the file in large pages";
+  const Ran bench = tephra({"bench", "prefill", "--model", folder, "--tokens", "4",
+                            "--ceiling-seconds", "0.01", "--weights", "mapped", "--json"});
+  ASSERT_EQ(bench.code, 0) << bench.err;
+  EXPECT_GE(Json::parse(bench.out, "stdout").find("weights_in_memory_bytes")->number(),
+            2 * kLargePage);
+}
+
 TEST(BenchDecode, CountsBytesAndGivesTheShare) {
   const Models m;
   const Ran ran = tephra({"bench", "decode", "--model", m.packed, "--tokens", "2", "--context", "4",
@@ -148,6 +183,10 @@ TEST(BenchDecode, CountsBytesAndGivesTheShare) {
   EXPECT_GT(json.find("cold")->find("first_token_seconds")->number(), 0);
   EXPECT_GE(json.find("cold")->find("first_token_seconds")->number(),
             json.find("cold")->find("load_seconds")->number());
+  if (const Json* pages = json.find("weight_pages")) {  // not every system tells
+    EXPECT_GT(pages->find("mapped_bytes")->number(), 0);
+    EXPECT_LE(pages->find("large_bytes")->number(), pages->find("mapped_bytes")->number());
+  }
   const Json::Array& disk = json.find("cold")->find("disk_gb_per_s")->array();
   ASSERT_EQ(disk.size(), 2u);
   for (const Json& speed : disk) EXPECT_GT(speed.number(), 0);

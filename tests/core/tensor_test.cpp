@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/support/difference.h"
+
 namespace tephra {
 namespace {
 
@@ -140,6 +142,24 @@ TEST(Tensor, RoundsToBf16ToNearestEven) {
   EXPECT_EQ(b.at(1), 1.0 + 4 * 0x1.0p-8);
   EXPECT_EQ(b.at(2), 1.0 + 2 * 0x1.0p-8);
   EXPECT_TRUE(std::isnan(b.at(3)));
+}
+
+TEST(Differences, OfNumbersThatAreNoneAreInfinite) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  const Tensor numbers = from_values<float>({3}, {1, 2, 3});
+  Tensor broken = clone(numbers);
+  EXPECT_EQ(largest_difference(broken, numbers), 0);
+  broken.set(1, nan);
+  EXPECT_EQ(largest_difference(broken, numbers), inf);
+  EXPECT_EQ(largest_difference(numbers, broken), inf);
+  EXPECT_THROW(largest_value(broken), Error);
+  broken.set(1, -inf);
+  EXPECT_EQ(largest_difference(broken, broken), 0);
+  EXPECT_THROW(largest_value(broken), Error) << "a bound of all";
+  broken.set(1, -4);
+  EXPECT_EQ(largest_value(broken), 4);
+  EXPECT_EQ(difference(inf, inf), 0);
+  EXPECT_EQ(difference(inf, -inf), inf);
 }
 
 TEST(Tensor, ReadsEveryF16AndWritesItBack) {

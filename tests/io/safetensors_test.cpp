@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tephra/base/large_pages.h"
 #include "tests/support/error_of.h"
 #include "tests/support/raw_safetensors.h"
 #include "tests/support/scratch.h"
@@ -82,6 +83,24 @@ TEST(Safetensors, AFileWithoutTensorsIsFine) {
   const Scratch folder;
   write_safetensors(folder / "x", Named{});
   EXPECT_TRUE(SafetensorsFile::open(folder / "x").entries().empty());
+}
+
+// Tensors around 2 MiB, the unit in which a file is handed to the system.
+TEST(Safetensors, LargeTensorsComeBackWhateverTheirSizes) {
+  const Scratch folder;
+  Named tensors;
+  for (const int64_t size : {int64_t{1}, kLargePage - 1, kLargePage, 3 * kLargePage + 5,
+                             int64_t{70000}, 2 * kLargePage, int64_t{0}, int64_t{9}}) {
+    tensors.emplace_back(std::to_string(tensors.size()), counting({size}, DType::u8));
+  }
+  write_safetensors(folder / "a", tensors);
+  const SafetensorsFile file = SafetensorsFile::open(folder / "a");
+  const auto expect_all = [&] {
+    for (const auto& [name, x] : tensors) EXPECT_TRUE(same_bits(file.tensor(name), x)) << name;
+  };
+  expect_all();
+  file.copy_blocks({0, 2, 3}, [](int64_t) {});
+  expect_all();
 }
 
 TEST(Safetensors, WritesColumnViewsDensely) {

@@ -11,6 +11,8 @@
 #include <fstream>
 
 #include "tephra/autograd/tape.h"
+#include "tephra/base/files.h"
+#include "tephra/base/large_pages.h"
 #include "tephra/device/memory.h"
 #include "tephra/models/checkpoint.h"
 #include "tephra/models/weight_memory.h"
@@ -154,6 +156,38 @@ TEST_F(Quantised, WeightsInMemoryGiveTheBitsOfMappedOnesAndNeedNoFile) {
     fs::resize_file(folder / "model.safetensors", 0);  // what is still mapped would raise SIGBUS
     EXPECT_TRUE(same_bits(logits_of(*model), expected)) << folder;
   }
+}
+
+// Again, in pieces so small that the system's cache keeps it in small pages.
+void rewrite_in_small_pieces(const Path& path) {
+  const std::string text = read_file(path);
+  fs::remove(path);
+  std::ofstream file(path, std::ios::binary);
+  for (size_t i = 0; i < text.size(); i += 5000) {
+    file << std::string_view(text).substr(i, 5000) << std::flush;
+  }
+}
+
+TEST(SmallPages, AreCopiedOnlyForThoseWhoAskForIt) {
+  const Scratch scratch(fs::current_path());  // files in memory are not copied
+  Json config = preset_config("tiny");
+  config["vocab_size"] = 131072;  // some MiB of embedding
+  const Path folder = scratch / "model";
+  write_random_checkpoint(config, "tiny", folder, 3, RandomInit::lively,
+                          quantised(PackedFormat::q8));
+  rewrite_in_small_pieces(folder / "model.safetensors");
+  {
+    const auto model = load_model(folder, {.mapped = true});
+    EXPECT_TRUE(verify_checkpoint(folder).problems.empty());
+    EXPECT_EQ(copied_file_bytes(), 0);
+  }
+  if (TensorFolder::open(folder).files()[0].small_blocks().empty() || !has_large_pages()) {
+    GTEST_SKIP() << "the system does not tell, or has the file in large pages";
+  }
+  const Tensor expected = logits_of(folder, /*mapped=*/true);
+  const auto model = load_model(folder, {.mapped = true, .copy_small_pages = true});
+  EXPECT_GE(copied_file_bytes(), 2 * kLargePage);
+  EXPECT_TRUE(same_bits(logits_of(*model), expected));
 }
 
 TEST(WeightPlaces, AreReadAndChosenByWhatIsFree) {

@@ -26,8 +26,9 @@ inline std::filesystem::path scratch_disk() {
 
 class Scratch {
  public:
-  Scratch() {
-    std::string name = (scratch_disk() / "tephra-test-XXXXXX").string();
+  Scratch() : Scratch(scratch_disk()) {}
+  explicit Scratch(const std::filesystem::path& disk) {
+    std::string name = (disk / "tephra-test-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
   }
   ~Scratch() {
