@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/cli/bench_data.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <cstdio>
 
@@ -19,16 +17,6 @@ std::optional<bool> DataBenchRow::met() const {
   if (target) met = at_most ? value <= *target : value >= *target;
   if (ratio_target && ratio()) met = met.value_or(true) && *ratio() >= *ratio_target;
   return met;
-}
-
-BenchFolder::BenchFolder()
-    : path_(std::filesystem::temp_directory_path() / format("tephra-bench-data-{}", ::getpid())) {
-  make_writable_folder(path_);
-}
-
-BenchFolder::~BenchFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 std::string json_lines(const std::vector<std::string>& texts) {

@@ -297,7 +297,7 @@ void bench_signature_files(DataBenchRows& rows, const Path& folder) {
 }  // namespace
 
 void bench_data_files(DataBenchRows& rows) {
-  const BenchFolder folder;
+  const TemporaryFolder folder(kBenchDataFolder);
   bench_reading(rows, folder.path());
   bench_parquet(rows, folder.path());
   bench_whole(rows, folder.path());

@@ -181,7 +181,7 @@ void bench_verify(DataBenchRows& rows) {
 
 void bench_data_loops(DataBenchRows& rows) {
   if (!rows.options().python.empty()) {
-    const BenchFolder folder;
+    const TemporaryFolder folder(kBenchDataFolder);
     const Path documents = folder.path() / "documents.jsonl";
     write_file(documents, json_lines(rows.options().texts));
     run_peer_script(rows, format("python3 '{}' '{}'", rows.options().python, documents.string()),

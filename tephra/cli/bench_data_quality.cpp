@@ -226,7 +226,7 @@ void unspaced_rows(DataBenchRows& rows, int64_t documents, const Path& folder) {
 std::vector<DataBenchRow> bench_data_quality(const DataQualityOptions& options) {
   const DataBenchOptions none;
   DataBenchRows rows(none);
-  const BenchFolder folder;
+  const TemporaryFolder folder(kBenchDataFolder);
   recall_rows(rows, options.pairs);
   precision_rows(rows, options.documents, folder.path() / "quality");
   trap_rows(rows, folder.path() / "quality");

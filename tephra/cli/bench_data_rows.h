@@ -7,6 +7,7 @@
 
 #include "tephra/base/clock.h"
 #include "tephra/base/function_ref.h"
+#include "tephra/base/temporary_folder.h"
 #include "tephra/cli/bench_data.h"
 
 namespace tephra {
@@ -56,18 +57,7 @@ class DataBenchRows {
   std::vector<DataBenchRow> rows_;
 };
 
-// A folder of its own that goes when the run ends.
-class BenchFolder {
- public:
-  BenchFolder();
-  ~BenchFolder();
-  BenchFolder(const BenchFolder&) = delete;
-  BenchFolder& operator=(const BenchFolder&) = delete;
-  const Path& path() const { return path_; }
-
- private:
-  Path path_;
-};
+inline constexpr const char* kBenchDataFolder = "bench-data";  // of TemporaryFolder
 
 // {"text": ...} a line.
 std::string json_lines(const std::vector<std::string>& texts);

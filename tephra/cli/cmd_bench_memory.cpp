@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tephra bench memory: recall on questions about time, and the time a question takes.
-#include <unistd.h>
-
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
+#include "tephra/base/temporary_folder.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/bench_memory.h"
 #include "tephra/cli/command.h"
@@ -133,18 +132,8 @@ int run(const Options& o) {
     if (!o.json) print_quality(quality, o.misses);
   }
   if (o.turns > 0) {
-    const Path file =
-        std::filesystem::temp_directory_path() / format("tephra-bench-memory-{}.tmem", ::getpid());
-    const MemorySpeed speed = [&] {
-      try {
-        return time_memory(file, o.turns, o.repeats);
-      } catch (...) {
-        std::error_code ignored;
-        std::filesystem::remove(file, ignored);
-        throw;
-      }
-    }();
-    std::filesystem::remove(file);
+    const TemporaryFolder folder("bench-memory");
+    const MemorySpeed speed = time_memory(folder.path() / "turns.tmem", o.turns, o.repeats);
     out["speed"] = to_json(speed);
     if (!o.json) print_speed(speed);
   }

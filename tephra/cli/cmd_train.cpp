@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
+#include <optional>
+#include <utility>
 
 #include "tephra/base/clock.h"
 #include "tephra/base/error.h"
 #include "tephra/base/log.h"
 #include "tephra/base/parallel.h"
 #include "tephra/base/progress.h"
+#include "tephra/base/temporary_folder.h"
 #include "tephra/base/text.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/machine_file.h"
@@ -206,31 +205,6 @@ void report(const TrainSummary& s, const Path& run_dir) {
   log_info("{}", mfu_text(s.speed, s.peaks));
 }
 
-// For what is needed before the run folder may be written, and instead of it in a dry run.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::error_code error;
-    std::string name =
-        (std::filesystem::temp_directory_path(error) / "tephra-train-XXXXXX").string();
-    if (!error && !::mkdtemp(name.data())) error = {errno, std::generic_category()};
-    require(!error, "the folder for temporary files cannot be used: {}; set TMPDIR to another",
-            error.message());
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const Path& path() const { return path_; }
-
- private:
-  Path path_;
-};
-
 Path folder_of(const Options& o) {
   require(!o.out || !o.out->empty(), "--out: expected a folder, got nothing");
   if (o.out) return *o.out;
@@ -274,9 +248,10 @@ int run(const Options& o) {
     return 0;
   }
   require(!o.config.empty(), "train needs a config file; see configs/ and tephra train --help");
-  const TemporaryFolder temporary;
-  const Path run_dir = o.dry_run ? temporary.path() : folder_of(o);
-  const Prepared p = prepare(o, temporary.path());
+  std::optional<TemporaryFolder> temporary(std::in_place, "train");
+  const Path run_dir = o.dry_run ? temporary->path() : folder_of(o);
+  const Prepared p = prepare(o, temporary->path());
+  if (!o.dry_run) temporary.reset();  // so that a run that is killed leaves none
   const Phases phases(p.config.phases);
   if (o.plan) {
     const Device device = device_named(o.device);  // which need not be here

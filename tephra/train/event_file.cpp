@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "tephra/base/error.h"
-#include "tephra/train/run_lock.h"
+#include "tephra/base/host_name.h"
 
 namespace tephra {
 namespace {

@@ -8,16 +8,12 @@
 #include <cstring>
 
 #include "tephra/base/error.h"
+#include "tephra/base/host_name.h"
 #include "tephra/base/text.h"
 
 namespace tephra {
 
 constexpr const char* kLockName = "lock";
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown-host";
-}
 
 namespace {
 

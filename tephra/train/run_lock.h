@@ -10,8 +10,6 @@
 
 namespace tephra {
 
-std::string host_name();
-
 class RunLock {
  public:
   // Makes the folder if needed. Fault::usage naming the owner when another process has it.

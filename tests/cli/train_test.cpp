@@ -7,6 +7,7 @@
 
 #include "tephra/base/clock.h"
 #include "tephra/core/rng.h"
+#include "tests/support/temporary_place.h"
 
 namespace tephra {
 namespace {
@@ -60,6 +61,7 @@ TEST_F(Train, SavesWhenItIsToldToStopAndGoesOn) {
 }
 
 TEST_F(Train, SurvivesBeingKilledAtThirtyInstants) {
+  const TemporaryPlace temporary;
   const int whole = milliseconds_of([&] { ASSERT_EQ(kTephra(arguments("whole")).code, 0); });
   int kills = 0;
   bool ended = false;
@@ -74,6 +76,7 @@ TEST_F(Train, SurvivesBeingKilledAtThirtyInstants) {
   ASSERT_TRUE(ended);
   EXPECT_EQ(metrics_of(run_dir("killed")), metrics_of(run_dir("whole")));
   EXPECT_EQ(files_of(run_dir("killed"), 32), files_of(run_dir("whole"), 32));
+  EXPECT_EQ(temporary.names(), std::vector<std::string>{});
 }
 
 TEST_F(Train, FallsBackFromADamagedCheckpoint) {

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "tephra/base/host_name.h"
 #include "tephra/base/log.h"
 #include "tests/support/error_of.h"
 #include "tests/support/file_limit.h"
