@@ -11,6 +11,7 @@
 #include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/cli/sampling_flags.h"
+#include "tephra/cli/task_flags.h"
 #include "tephra/device/ceilings.h"
 #include "tephra/eval/attempt_journal.h"
 #include "tephra/eval/report.h"
@@ -22,9 +23,7 @@ namespace {
 
 struct Options {
   std::string model;
-  std::optional<std::string> environments;
-  int64_t samples = 100;
-  std::string split = "held_out";
+  TaskFlags tasks;
   int64_t aggregate = 0, tail = 64;
   std::vector<std::string> text;
   int64_t window = 0;
@@ -54,14 +53,7 @@ struct Options {
 };
 
 void describe_tasks(Flags& flags, Options& o) {
-  flags.add("--environments LIST", o.environments,
-            "built-in tasks by kind and level: addition:1-3,sorting:2; all:1 is every kind");
-  flags.add("--samples", o.samples, "different tasks of each kind and level")
-      .range(1, 1e9)
-      .of("--environments");
-  flags.add("--split", o.split, "which tasks: held_out ones are in no training data")
-      .choices({"held_out", "train"})
-      .of("--environments");
+  o.tasks.describe(flags);
   flags
       .add("--aggregate C", o.aggregate,
            "put each task with the ends of C attempts at it, some wrong, as later rounds of "
@@ -186,13 +178,13 @@ Match match_of(const Options& o) { return o.match == "exact" ? Match::exact : Ma
 
 // A flag that would change nothing is refused.
 void check_flags(const Options& o) {
-  require(o.environments || !o.text.empty() || !o.questions.empty(),
+  require(o.tasks.environments || !o.text.empty() || !o.questions.empty(),
           "--environments, --text, --questions: expected one of them, got none");
   if (o.against) {
     refuse_given(o.of_answers, "for answers; with --against there are none");
     refuse_given(o.of_scores, "for perplexity, not for --against");
   }
-  if (!o.environments && o.questions.empty()) {
+  if (!o.tasks.environments && o.questions.empty()) {
     refuse_given(o.of_answers, "for answers, of --environments or --questions; --text has none");
   }
   if (o.match != "numeric") refuse_given(o.of_numbers, "for --match numeric");
@@ -228,7 +220,7 @@ Inputs read_inputs(const Options& o) {
   for (const int64_t k : in.ks) {
     require(k >= 1 && k <= o.n, "--k: expected 1 to {}, the attempts of --n, got {}", o.n, k);
   }
-  if (o.environments) in.levels = parse_environments(*o.environments);
+  if (o.tasks.environments) in.levels = parse_environments(*o.tasks.environments);
   if (o.prompt_template) in.form.render = prompt_template(*o.prompt_template);
   if (o.chat) in.form = chat_form(o, in.form.render);
   for (const std::string& path : o.questions) {
@@ -264,9 +256,9 @@ Json settings_of(const Options& o, const Inputs& in) {
                            {"dtype", o.dtype},
                            {"device", gpu ? "gpu" : "cpu"},
                            {"instructions", gpu ? "" : simd_target()},
-                           {"environments", o.environments.value_or("")},
-                           {"samples", o.samples},
-                           {"split", o.split},
+                           {"environments", o.tasks.environments.value_or("")},
+                           {"samples", o.tasks.samples},
+                           {"split", o.tasks.split},
                            {"aggregate", o.aggregate},
                            {"tail", o.tail},
                            {"template", o.prompt_template.value_or("")},
@@ -322,21 +314,21 @@ std::vector<EnvironmentScore> run_environments(const Options& o, const Inputs& i
                                                const Tokenizer& tokenizer,
                                                AttemptJournal* journal) {
   EnvironmentEvalOptions options{.levels = in.levels,
-                                 .tasks = o.samples,
+                                 .tasks = o.tasks.samples,
                                  .seed = static_cast<uint64_t>(o.seed),
-                                 .split = o.split == "train" ? Split::train : Split::held_out,
+                                 .split = o.tasks.which(),
                                  .max_new_tokens = o.max_new_tokens.value_or(0),
                                  .ks = in.ks,
                                  .form = o.chat ? in.form : PromptForm{},
                                  .solve = in.solve,
                                  .aggregation = aggregation_form(o, tokenizer)};
-  const auto tasks = static_cast<int64_t>(in.levels.size()) * o.samples;
+  const auto tasks = static_cast<int64_t>(in.levels.size()) * o.tasks.samples;
   const Watch watch("environments", kEnvironmentsGroup, tasks * o.n, options.solve, journal);
   std::vector<EnvironmentScore> scores = evaluate_environments(model, tokenizer, options);
   for (const EnvironmentScore& s : scores) {
-    if (s.score.problems < o.samples) {
+    if (s.score.problems < o.tasks.samples) {
       log_warning("{} has only {} different {} tasks at level {}", s.at.environment->name,
-                  s.score.problems, o.split, s.at.level);
+                  s.score.problems, o.tasks.split, s.at.level);
     }
   }
   return scores;
@@ -359,10 +351,11 @@ QuestionScore run_questions(const Options& o, const Inputs& in, const std::strin
 Perplexity run_text(const Options& o, const std::pair<std::string, std::string>& text, Model& model,
                     const Tokenizer& tokenizer) {
   Progress progress(text.first, 0, "tokens");
-  return text_perplexity(model, tokenizer, text.second, text.first,
-                         {.window = o.window, .stride = o.stride, .on_scored = [&](int64_t tokens) {
-                            progress.add(tokens);
-                          }});
+  return text_perplexity(
+      model, tokenizer, text.second, text.first,
+      {.window = o.window, .stride = o.stride, .model = o.model, .on_scored = [&](int64_t tokens) {
+         progress.add(tokens);
+       }});
 }
 
 void write_answers(const Path& path, const Results& results) {
@@ -394,7 +387,7 @@ Json to_json(const Options& o, const Results& results) {
   json["temperature"] = o.sampling.temperature;
   if (!results.environments.empty()) {
     Json part = tephra::to_json(std::span(results.environments));
-    part["split"] = o.split;
+    part["split"] = o.tasks.split;
     if (o.aggregate > 0) part["aggregate"] = o.aggregate;
     if (o.show > 0) {
       part["wrong"] = Json::Array{};
@@ -444,9 +437,9 @@ int run_beside(const Options& o, Inputs in) {
                       .device = o.device,
                       .texts = std::move(in.texts),
                       .tasks = {.levels = in.levels,
-                                .tasks = o.samples,
+                                .tasks = o.tasks.samples,
                                 .seed = static_cast<uint64_t>(o.seed),
-                                .split = o.split == "train" ? Split::train : Split::held_out,
+                                .split = o.tasks.which(),
                                 .form = o.chat ? in.form : PromptForm{}},
                       .window = o.window,
                       .max_kl = o.max_kl,
@@ -456,8 +449,10 @@ int run_beside(const Options& o, Inputs in) {
 
 Results evaluate(const Options& o, const Inputs& in, AttemptJournal* journal) {
   const Tokenizer tokenizer = Tokenizer::load(o.model);
-  const auto model = load_model(
-      o.model, {.dtype = *parse_dtype(o.dtype), .device = parse_device(o.device), .mapped = true});
+  const auto model = load_model(o.model, {.dtype = *parse_dtype(o.dtype),
+                                          .device = parse_device(o.device),
+                                          .mapped = true,
+                                          .copy_small_pages = true});
   Results results;
   try {
     if (!in.levels.empty()) {

@@ -18,6 +18,7 @@
 #include "tephra/cli/output.h"
 #include "tephra/cli/rsa_progress.h"
 #include "tephra/cli/sampling_flags.h"
+#include "tephra/cli/task_flags.h"
 #include "tephra/device/ceilings.h"
 #include "tephra/eval/answer_journal.h"
 #include "tephra/eval/rsa_tree.h"
@@ -28,7 +29,8 @@ namespace {
 
 struct Options {
   std::string model;
-  std::optional<std::string> prompt, prompt_file, questions, environments, out;
+  std::optional<std::string> prompt, prompt_file, questions, out;
+  TaskFlags tasks;
   std::string answer;
   int64_t n = 16, c = 0, rounds = 2, beta = 0, tau = 0;
   Sampling sampling{.temperature = 1};
@@ -38,8 +40,6 @@ struct Options {
   double tolerance = 1e-6;
   std::optional<std::string> prompt_template;
   bool chat = false, no_think = false;
-  int64_t samples = 100;
-  std::string split = "held_out";
   int64_t sequences = 64;
   std::string kv_memory = "4GiB";
   ModelFlags runs;
@@ -60,14 +60,7 @@ void describe_inputs(Flags& flags, Options& o) {
       .of("--prompt", "--prompt-file");
   flags.add("--questions FILE", o.questions,
             "many problems: JSONL, a line each: {\"question\" or \"prompt\", \"answer\"}");
-  flags.add("--environments LIST", o.environments,
-            "built-in tasks by kind and level: addition:1-3,sorting:2");
-  flags.add("--samples", o.samples, "of --environments: tasks of each kind and level")
-      .range(1, 1e9)
-      .of("--environments");
-  flags.add("--split", o.split, "of --environments: held_out tasks are in no training data")
-      .choices({"held_out", "train"})
-      .of("--environments");
+  o.tasks.describe(flags);
   flags.note_given(&o.of_match);
   flags
       .add("--match", o.match,
@@ -130,11 +123,12 @@ void describe(Flags& flags, Options& o) {
 
 void check_options(const Options& o) {
   const int inputs = int(o.prompt.has_value()) + int(o.prompt_file.has_value()) +
-                     int(o.questions.has_value()) + int(o.environments.has_value());
+                     int(o.questions.has_value()) + int(o.tasks.environments.has_value());
   require(inputs == 1,
           "--prompt, --prompt-file, --questions, --environments: expected one of them, got {}",
           inputs == 0 ? "none" : "several");
-  if (o.environments) refuse_given(o.of_match, "for other problems; tasks have their own checkers");
+  if (o.tasks.environments)
+    refuse_given(o.of_match, "for other problems; tasks have their own checkers");
   if (o.match != "numeric") refuse_given(o.of_numbers, "for --match numeric");
   if (o.rounds == 0) refuse_given(o.of_prompts, "for later rounds; it needs --rounds above 0");
   if (o.rounds == 0 && !o.out) {
@@ -180,12 +174,12 @@ std::vector<RsaQuestion> read_problems(const Options& o, const RsaForm& form) {
     const std::vector<Question> questions = read_questions(*o.questions, form.match);
     return rsa_questions(questions, form);
   }
-  if (o.environments) {
+  if (o.tasks.environments) {
     EnvironmentEvalOptions options;
-    options.levels = parse_environments(*o.environments);
-    options.tasks = o.samples;
+    options.levels = parse_environments(*o.tasks.environments);
+    options.tasks = o.tasks.samples;
     options.seed = static_cast<uint64_t>(o.seed);
-    options.split = o.split == "train" ? Split::train : Split::held_out;
+    options.split = o.tasks.which();
     return rsa_tasks(options, form);
   }
   const std::string text = o.prompt ? *o.prompt : std::string(trim(read_file(*o.prompt_file)));

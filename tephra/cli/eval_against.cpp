@@ -17,9 +17,10 @@ std::unique_ptr<Model> load(const std::string& folder, const AgainstOptions& o) 
   const bool quantised = quantisation_of(opened.config, opened.where).has_value();
   const Device device = parse_device(o.device);
   const bool wide = quantised && device.kind == Device::Kind::cpu;
-  return load_model(
-      folder,
-      {.dtype = wide ? DType::f32 : *parse_dtype(o.dtype), .device = device, .mapped = true});
+  return load_model(folder, {.dtype = wide ? DType::f32 : *parse_dtype(o.dtype),
+                             .device = device,
+                             .mapped = true,
+                             .copy_small_pages = true});
 }
 
 std::vector<ComparedText> texts_of(const AgainstOptions& o, const Tokenizer& tokenizer,
@@ -85,8 +86,11 @@ int run_against(const AgainstOptions& o) {
     tokens += static_cast<int64_t>(text.ids.size()) - text.first;
   }
   Progress progress("comparing", tokens, "tokens");
-  const Agreement a =
-      compare_models(*model, *reference, texts, [&](int64_t compared) { progress.add(compared); });
+  const Agreement a = compare_models(
+      *model, *reference, texts,
+      {.model = o.model, .reference = o.reference, .on_compared = [&](int64_t compared) {
+         progress.add(compared);
+       }});
   const bool pass = (!o.max_kl || a.mean_kl <= *o.max_kl) &&
                     (!o.min_agreement || a.share_same_choice() >= *o.min_agreement);
   if (o.json) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tephra/models/model.h"
@@ -31,9 +32,15 @@ struct Agreement {
   double share_same_choice() const;
 };
 
+struct CompareOptions {
+  // For messages: their folders.
+  std::string model = "the model", reference = "the model that it is compared with";
+  std::function<void(int64_t tokens)> on_compared;
+};
+
 // Both models have the same vocabulary. Usable ids alone are compared: padding rows are never
-// sampled.
+// sampled. Fault::data, naming the model, when logits are not finite.
 Agreement compare_models(Model& model, Model& reference, std::span<const ComparedText> texts,
-                         const std::function<void(int64_t tokens)>& on_compared = {});
+                         const CompareOptions& options = {});
 
 }  // namespace tephra

@@ -9,6 +9,7 @@
 #include "tephra/base/parallel.h"
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
+#include "tephra/eval/finite_logits.h"
 
 namespace tephra {
 namespace {
@@ -158,9 +159,7 @@ Perplexity score_from(int64_t first, Model& model, std::span<const int32_t> ids,
       cut_windows(static_cast<int64_t>(ids.size()) - 1, first - 1, result);
   result.windows = static_cast<int64_t>(windows.size());
   score_windows(model, ids, windows, options, result);
-  require_data(std::isfinite(result.nats),
-               "the model's logits are not finite; `tephra checkpoint verify` finds weights that "
-               "are not");
+  require_finite_logits(std::isfinite(result.nats), options.model);
   return result;
 }
 

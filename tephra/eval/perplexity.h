@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "tephra/models/model.h"
@@ -19,7 +20,8 @@ struct PerplexityOptions {
   // on, a token has at least window - stride + 1 tokens before it. A stride of the window's size is
   // fastest and gives the fewest.
   int64_t stride = 0;
-  int64_t pass_tokens = 4096;  // of several windows per forward pass
+  int64_t pass_tokens = 4096;       // of several windows per forward pass
+  std::string model = "the model";  // for messages: its folder
   std::function<void(int64_t tokens)> on_scored;
 };
 

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "tephra/eval/perplexity.h"
 #include "tephra/models/checkpoint.h"
 #include "tests/support/error_of.h"
 #include "tests/support/scratch.h"
@@ -56,6 +59,21 @@ TEST_F(AgreementOfTwo, DifferentModelsDoNot) {
 TEST_F(AgreementOfTwo, OnlyWhatIsToBeForetoldCounts) {
   std::vector<ComparedText> given = {{some_ids(50, 100), 40}, {some_ids(9, 100), 8}};
   EXPECT_EQ(compare_models(*a_, *b_, given).tokens, 10 + 1);
+}
+
+// std::max(0, NaN) is 0: a broken model agreed with every other.
+TEST_F(AgreementOfTwo, ABrokenModelAgreesWithNone) {
+  b_->parameters().at(0).set(0, std::nan(""));
+  const std::string end =
+      ": the logits are not finite; `tephra checkpoint verify` finds weights that are not";
+  const CompareOptions broken_first{.model = "b", .reference = "a"}, first{"a", "b"};
+  const Error error = error_of([&] { compare_models(*b_, *a_, texts(64), broken_first); });
+  EXPECT_EQ(error.fault(), Fault::data);
+  EXPECT_EQ(error.what(), "b" + end);
+  EXPECT_EQ(error_of([&] { compare_models(*a_, *b_, texts(64), first); }).what(), "b" + end);
+  // As a text's perplexity tells it.
+  const std::vector<int32_t> ids = some_ids(20, 100);
+  EXPECT_EQ(error_of([&] { token_perplexity(*b_, ids, {.model = "b"}); }).what(), "b" + end);
 }
 
 TEST_F(AgreementOfTwo, RefusesForeignTokens) {
