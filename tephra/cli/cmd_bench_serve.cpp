@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
 #include "tephra/base/error.h"
@@ -124,15 +123,10 @@ Json latency_json(const std::vector<double>& sorted) {
                       {"max", percentile(sorted, 1)}};
 }
 
-// Tokens after the first of each stream, over the time in which they came: prompts, and streams
-// that wait for their turn, do not count. As the clients saw it: of answers so short that they come
-// at once it says nothing. 0 when nothing came.
-double answer_rate(const Options& o, const StreamLoadReport& r) {
-  const int64_t at_once = o.port == 0 ? std::min(o.load.streams, o.sequences) : o.load.streams;
-  const double seconds = std::accumulate(r.between.begin(), r.between.end(), 0.0);
-  const auto tokens = static_cast<double>(r.tokens - std::ssize(r.first_token));
-  return seconds > 0 ? static_cast<double>(at_once) * tokens / seconds : 0;
+int64_t at_once(const Options& o) {
+  return o.port == 0 ? std::min(o.load.streams, o.sequences) : o.load.streams;
 }
+
 double prompt_rate(const Options& o, const StreamLoadReport& r) {
   const double seconds = percentile(r.first_token, 0.5);
   return seconds > 0 ? static_cast<double>(o.load.prompt_tokens) / seconds : 0;
@@ -154,7 +148,8 @@ void print_json_report(const Options& o, const StreamLoadReport& r) {
       {"cached_prompt_share", static_cast<double>(r.cached_tokens) /
                                   static_cast<double>(std::max<int64_t>(1, r.prompt_tokens))}};
   if (!r.first_token.empty()) {
-    out["tokens_per_second_after_the_first"] = answer_rate(o, r);
+    const auto rate = answer_rate(r, at_once(o));
+    out["tokens_per_second_after_the_first"] = rate ? Json(*rate) : Json();
     out["prompt_tokens_per_second_at_the_median"] = prompt_rate(o, r);
     out["first_token_seconds"] = latency_json(r.first_token);
     out["between_events_seconds"] = latency_json(r.between);
@@ -183,9 +178,9 @@ void print_report(const Options& o, const StreamLoadReport& r) {
   row("to the first token", r.first_token);
   row("between events", r.between);
   table.print();
-  print(
-      "from each first token on, as clients saw it: answers {:.0f} tokens/s, all streams together",
-      answer_rate(o, r));
+  const auto rate = answer_rate(r, at_once(o));
+  print("from each first token on, as clients saw it: answers {}, all streams together",
+        rate ? format("{:.0f} tokens/s", *rate) : "n/a (too few events)");
   print("to the first token, at the median: prompts {:.0f} tokens/s, one, what was cached included",
         prompt_rate(o, r));
 }

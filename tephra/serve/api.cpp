@@ -30,6 +30,7 @@ HttpResponse json_response(const Json& body, int status = 200) {
 HttpResponse error_response(const ApiError& e) {
   HttpResponse r = json_response(e.json(), e.status());
   if (e.status() == 429 || e.status() == 503) r.headers.emplace_back("Retry-After", "1");
+  if (!e.allowed().empty()) r.headers.emplace_back("Allow", e.allowed());
   if (e.status() == 401) r.headers.emplace_back("WWW-Authenticate", "Bearer");
   return r;
 }
@@ -95,31 +96,39 @@ HttpResponse Api::handle(const HttpRequest& request, const HttpClientConnection&
 
 HttpResponse Api::route(const HttpRequest& request, const HttpClientConnection& client) {
   const std::string& path = request.path;
-  const bool get = request.method == "GET" || request.method == "HEAD";
   if (options_.hosts) options_.hosts->check(request);
   for (const StaticPage& page : options_.pages) {
-    if (page.path != path || !get) continue;
+    if (page.path != path) continue;
+    require_method(request, kReadingMethods);
     return {.content_type = page.content_type, .body = page.body, .headers = page.headers};
   }
-  if (path == "/health" && get) return health();
+  if (path == "/health") {
+    require_method(request, kReadingMethods);
+    return health();
+  }
 
   const std::string* authorization = request.header("authorization");
   if (!options_.keys.admits(authorization == nullptr ? "" : *authorization)) {
     throw ApiError(401, "expected the header 'Authorization: Bearer KEY' with a key of this server",
                    "", "invalid_api_key");
   }
-  const bool post = request.method == "POST";
-  if (path == "/metrics" && get) {
+  if (path == "/metrics") {
+    require_method(request, kReadingMethods);
     return {.content_type = "text/plain; version=0.0.4", .body = metrics_.text(engine_.stats())};
   }
-  if ((path == "/v1/models" || path.starts_with("/v1/models/")) && get) return models(path);
-  if (path == "/v1/completions" && post) return complete(request, client);
-  if (path == "/v1/chat/completions" && post) return chat(request, client);
-  if (auto answered = answer_sources(sources_, request)) return *std::move(answered);
-  for (const char* known :
-       {"/v1/completions", "/v1/chat/completions", "/v1/models", "/health", "/metrics"}) {
-    if (path == known) throw ApiError(405, format("{} does not take {}", path, request.method));
+  if (path == "/v1/models" || path.starts_with("/v1/models/")) {
+    require_method(request, kReadingMethods);
+    return models(path);
   }
+  if (path == "/v1/completions") {
+    require_method(request, "POST");
+    return complete(request, client);
+  }
+  if (path == "/v1/chat/completions") {
+    require_method(request, "POST");
+    return chat(request, client);
+  }
+  if (auto answered = answer_sources(sources_, request)) return *std::move(answered);
   throw ApiError(404, format("there is nothing at {}; see /v1/models, /v1/completions, "
                              "/v1/chat/completions, /v1/indexes, /v1/memories, /health, /metrics",
                              clipped(path, 100)));

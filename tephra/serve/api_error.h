@@ -18,12 +18,20 @@ class ApiError : public std::runtime_error {
         param_(std::move(param)),
         code_(std::move(code)) {}
 
+  // 405: the path is there and takes other methods, as "GET, HEAD".
+  static ApiError wrong_method(const std::string& message, std::string allowed) {
+    ApiError e(405, message);
+    e.allowed_ = std::move(allowed);
+    return e;
+  }
+
   int status() const { return status_; }
-  Json json() const;  // {"error": {...}}
+  const std::string& allowed() const { return allowed_; }  // empty but with 405
+  Json json() const;                                       // {"error": {...}}
 
  private:
   int status_;
-  std::string param_, code_;
+  std::string param_, code_, allowed_;
 };
 
 // 400: `param` says which field it is about.

@@ -89,6 +89,15 @@ bool is_json(std::string_view content_type) {
 
 }  // namespace
 
+void require_method(const HttpRequest& request, const std::string& allowed) {
+  for (const std::string_view method : split(allowed, ',')) {
+    if (trim(method) == request.method) return;
+  }
+  throw ApiError::wrong_method(
+      format("{} does not take {}", clipped(request.path, 100), clipped(request.method, 60)),
+      allowed);
+}
+
 Json parse_json_body(const HttpRequest& request) {
   const std::string* type = request.header("content-type");
   if (type == nullptr || !is_json(*type)) {

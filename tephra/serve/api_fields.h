@@ -35,6 +35,11 @@ class ApiFields {
   std::string where_;
 };
 
+inline constexpr const char* kReadingMethods = "GET, HEAD";
+
+// 405 unless the request's method is one of `allowed`, written as in the header Allow.
+void require_method(const HttpRequest& request, const std::string& allowed);
+
 // The body of a request: 415 when it is no JSON by its type, 400 when it is none by its text.
 Json parse_json_body(const HttpRequest& request);
 

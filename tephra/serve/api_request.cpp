@@ -80,10 +80,11 @@ std::vector<std::pair<int32_t, double>> read_bias(const ApiFields& body) {
   require_field(given->is_object(), "logit_bias", "expected an object of token ids, got {}",
                 given->kind());
   for (const auto& [key, value] : given->object()) {
-    const bool digits =
-        !key.empty() && key.size() <= 9 &&
+    // Written in one way, so that no token is there twice.
+    const bool id =
+        !key.empty() && key.size() <= 9 && (key == "0" || key[0] != '0') &&
         std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
-    require_field(digits, "logit_bias", "expected token ids as keys, got '{}'", clipped(key, 40));
+    require_field(id, "logit_bias", "expected token ids as keys, got '{}'", clipped(key, 40));
     require_field(value.is_number() && std::abs(value.number()) <= 100, "logit_bias",
                   "expected a number from -100 to 100 for token {}", key);
     bias.emplace_back(std::stoi(key), value.number());
@@ -134,7 +135,12 @@ void read_common(const ApiFields& body, const Sampling& defaults, const ApiLimit
   r.model = body.string_or("model", "");
   constexpr int64_t kMost = 1 << 30;
   for (const char* name : {"max_tokens", "max_completion_tokens"}) {
-    if (body.find(name) != nullptr) r.max_tokens = body.integer(name, 0, 0, kMost);
+    if (body.find(name) == nullptr) continue;
+    const int64_t most = body.integer(name, 0, 0, kMost);
+    const int64_t before = r.max_tokens.value_or(most);
+    require_field(before == most, name, "says {} where max_tokens says {}; leave one out", most,
+                  before);
+    r.max_tokens = most;
   }
   read_sampling(body, defaults, r);
   r.n = body.integer("n", 1, 1, limits.choices);

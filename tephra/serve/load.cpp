@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "tephra/base/clock.h"
@@ -172,6 +173,15 @@ double percentile(const std::vector<double>& sorted, double share) {
   if (sorted.empty()) return 0;
   const auto at = static_cast<size_t>(std::ceil(share * static_cast<double>(sorted.size())));
   return sorted[std::clamp<size_t>(at, 1, sorted.size()) - 1];
+}
+
+std::optional<double> answer_rate(const StreamLoadReport& r, int64_t at_once) {
+  constexpr int64_t kLeastEvents = 16;  // of a stream, on average
+  const auto streams = std::ssize(r.first_token);
+  const auto events = streams + std::ssize(r.between);
+  const double seconds = std::accumulate(r.between.begin(), r.between.end(), 0.0);
+  if (events < kLeastEvents * streams || seconds <= 0) return std::nullopt;
+  return static_cast<double>(at_once) * static_cast<double>(r.tokens - streams) / seconds;
 }
 
 StreamLoadReport load_server(const StreamLoadOptions& o) {

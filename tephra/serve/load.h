@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,12 @@ struct StreamLoadReport {
 
 // Fault::interrupted when the program is to stop; streams that are open then are given up.
 StreamLoadReport load_server(const StreamLoadOptions& options);
+
+// Tokens after the first of each stream, over the time in which they came, of `at_once` streams
+// together: prompts, and streams that wait for their turn, do not count. As the clients saw it: of
+// few events, whatever number of tokens is in them, it would say how fast the network is, and there
+// is none.
+std::optional<double> answer_rate(const StreamLoadReport& report, int64_t at_once);
 
 // The value that a share of the sorted values does not exceed; 0 when there are none.
 double percentile(const std::vector<double>& sorted, double share);

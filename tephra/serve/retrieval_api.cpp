@@ -38,9 +38,8 @@ HttpResponse json_answer(const Json& body, int status = 200) {
   return {.status = status, .body = body.dump() + "\n"};
 }
 
-[[noreturn]] void refuse_method(const HttpRequest& request) {
-  throw ApiError(405, format("{} does not take {}", clipped(request.path, 100), request.method));
-}
+// Of an index or a memory by its name.
+constexpr const char* kNamedMethods = "GET, HEAD, DELETE";
 
 Json described(const std::string& name, const ShelvedIndex& shelved) {
   const Index& index = *shelved.index;
@@ -116,21 +115,22 @@ HttpResponse query_index(const IndexShelf& shelf, const std::string& name,
 }
 
 HttpResponse answer_indexes(IndexShelf& shelf, const HttpRequest& request, const ShelfPath& place) {
-  const bool get = request.method == "GET" || request.method == "HEAD";
   if (place.name.empty()) {
+    require_method(request, "GET, HEAD, POST");
     if (request.method == "POST") return put_index(shelf, request);
-    if (!get) refuse_method(request);
     Json data = Json::Array{};
     for (const auto& [name, shelved] : shelf.all()) data.push_back(described(name, shelved));
     return json_answer(list_of(std::move(data)));
   }
   if (place.rest == "/query") {
-    if (request.method != "POST") refuse_method(request);
+    require_method(request, "POST");
     return query_index(shelf, place.name, request);
   }
   if (!place.rest.empty()) throw ApiError(404, "expected /v1/indexes/NAME or .../NAME/query");
-  if (get) return json_answer(described(place.name, shelf.find(place.name, "index")));
-  if (request.method != "DELETE") refuse_method(request);
+  require_method(request, kNamedMethods);
+  if (request.method != "DELETE") {
+    return json_answer(described(place.name, shelf.find(place.name, "index")));
+  }
   shelf.remove(place.name);
   return json_answer(Json::Object{{"id", place.name}, {"object", "index"}, {"deleted", true}});
 }
@@ -177,15 +177,14 @@ Json memories_json(const MemoryShelf& shelf) {
 
 HttpResponse answer_memories(MemoryShelf& shelf, const HttpRequest& request,
                              const ShelfPath& place) {
-  const bool get = request.method == "GET" || request.method == "HEAD";
   if (place.name.empty()) {
-    if (!get) refuse_method(request);
+    require_method(request, kReadingMethods);
     return json_answer(memories_json(shelf));
   }
   Json answer;
   constexpr auto kThere = MemoryShelf::IfAbsent::refuse;
   if (place.rest == "/query") {  // by question or by operators, as the tool takes them
-    if (request.method != "POST") refuse_method(request);
+    require_method(request, "POST");
     const Json arguments = parse_json_body(request);
     shelf.with(place.name, "memory", kThere,
                [&](Memory& memory) { answer = call_memory_tool(memory, arguments); });
@@ -194,13 +193,13 @@ HttpResponse answer_memories(MemoryShelf& shelf, const HttpRequest& request,
     return json_answer(answer);
   }
   if (!place.rest.empty()) throw ApiError(404, "expected /v1/memories/NAME or .../NAME/query");
-  if (get) {
+  require_method(request, kNamedMethods);
+  if (request.method != "DELETE") {
     const int64_t count = wanted_turns(request.query);
     shelf.with(place.name, "memory", kThere,
                [&](Memory& memory) { answer = turns_of(place.name, memory, count); });
     return json_answer(answer);
   }
-  if (request.method != "DELETE") refuse_method(request);
   shelf.remove(place.name);
   return json_answer(Json::Object{{"id", place.name}, {"object", "memory"}, {"deleted", true}});
 }

@@ -23,6 +23,14 @@ void refuse_with_rsa(const ChatRequest& r) {
   require_field(!r.ignore_eos, "ignore_eos", "is not for requests with rsa");
 }
 
+// Without later rounds nobody reads a tail, and the answer has none.
+void refuse_without_rounds(const ApiFields& fields) {
+  for (const char* name : {"c", "tau"}) {
+    require_field(fields.find(name) == nullptr, format("rsa.{}", name),
+                  "is for later rounds; it needs rounds above 0");
+  }
+}
+
 int64_t all_traces(const RsaOptions& o) { return o.traces * (o.rounds + 1); }
 
 }  // namespace
@@ -36,6 +44,7 @@ RsaOptions read_rsa(const ChatRequest& r, const ApiLimits& limits) {
   o.traces = fields.integer("n", o.traces, 1, limits.choices);
   o.candidates = fields.integer("c", std::min(o.candidates, o.traces), 1, o.traces);
   o.rounds = fields.integer("rounds", o.rounds, 0, limits.rsa_rounds);
+  if (o.rounds == 0) refuse_without_rounds(fields);
   const int64_t most = r.max_tokens.value_or(kMostTraceTokens);
   require_field(most >= 1, "max_tokens", "expected 1 or more tokens for a trace");
   o.trace_tokens = fields.integer("beta", r.max_tokens.value_or(0), r.max_tokens ? 1 : 0, most);
@@ -66,9 +75,6 @@ RsaOptions fit_rsa(const RsaOptions& o, const ApiLimits& limits, int64_t room, i
                   "server allows in all, got {}",
                   share, all_traces(f), limits.rsa_tokens, f.tail_tokens);
   }
-  require_field(f.rounds > 0 || f.tail_tokens <= f.trace_tokens, "rsa.tau",
-                "expected at most {}, as many tokens as a trace has, got {}", f.trace_tokens,
-                f.tail_tokens);
   const bool one = f.candidates == 1;
   require_field(f.tail_tokens <= f.trace_tokens, "rsa.tau",
                 "{} {} of {} tokens {} room for traces of {}, which are to be as long at least",

@@ -75,10 +75,15 @@ Json RsaSource::report(const RsaOutcome& outcome) const {
         Json::Object{{"answer", v.answer}, {"traces", static_cast<int64_t>(v.voters.size())}});
   }
   for (const RsaRound& round : outcome.rounds) tokens.push_back(to_json(round.tokens));
-  Json rsa = Json::Object{{"n", options_.traces},        {"c", options_.candidates},
-                          {"rounds", options_.rounds},   {"beta", options_.trace_tokens},
-                          {"tau", options_.tail_tokens}, {"answer", last.answers[outcome.chosen()]},
-                          {"votes", std::move(votes)},   {"tokens", std::move(tokens)}};
+  // As a request may have them: without later rounds there are no candidates and no tails.
+  Json rsa = Json::Object{{"n", options_.traces}};
+  if (options_.rounds > 0) rsa["c"] = options_.candidates;
+  rsa["rounds"] = options_.rounds;
+  rsa["beta"] = options_.trace_tokens;
+  if (options_.rounds > 0) rsa["tau"] = options_.tail_tokens;
+  rsa["answer"] = last.answers[outcome.chosen()];
+  rsa["votes"] = std::move(votes);
+  rsa["tokens"] = std::move(tokens);
   return Json::Object{{"rsa", std::move(rsa)}};
 }
 

@@ -84,7 +84,7 @@ class Chat(unittest.TestCase):
         self.assertEqual(chat.code(), 0)
 
     def test_obeys_no_color(self):
-        chat = Terminal(self.model, "--max-tokens", "10", NO_COLOR="1")
+        chat = Terminal(self.model, "--max-tokens", "10", "--seed", "1", NO_COLOR="1")
         chat.expect("> ")
         chat.send("Hello\n")
         answer = chat.expect(r"as long as allowed\]")
@@ -116,7 +116,7 @@ class Chat(unittest.TestCase):
         self.assertEqual(chat.code(), 130)
 
     def test_ctrl_c_at_the_prompt_is_forgotten_by_the_next_message(self):
-        chat = Terminal(self.model, "--max-tokens", "3")
+        chat = Terminal(self.model, "--max-tokens", "3", "--seed", "1")
         for _ in range(2):
             chat.expect("> ")
             chat.send("\x03")
@@ -129,7 +129,7 @@ class Chat(unittest.TestCase):
         self.assertEqual(chat.code(), 0)
 
     def test_lines_are_edited_and_come_back(self):
-        chat = Terminal(self.model, "--max-tokens", "3")
+        chat = Terminal(self.model, "--max-tokens", "3", "--seed", "1")
         file = pathlib.Path(self.scratch.name) / "edited.jsonl"
         chat.expect("> ")
         chat.send("wrld\x1b[D\x1b[D\x1b[Do\x01hello \n")  # left, left, left, o; to the beginning
@@ -152,7 +152,7 @@ class Chat(unittest.TestCase):
         self.assertEqual(chat.code(), 0)
 
     def test_a_dumb_terminal_keeps_its_own_lines(self):
-        chat = Terminal(self.model, "--max-tokens", "3", TERM="dumb")
+        chat = Terminal(self.model, "--max-tokens", "3", "--seed", "1", TERM="dumb")
         chat.expect("> ")
         chat.send("Hello\n")
         self.assertNotIn("\x1b", chat.expect(r"\[3 tokens"))
@@ -160,7 +160,7 @@ class Chat(unittest.TestCase):
         self.assertEqual(chat.code(), 0)
 
     def test_pasted_lines_are_one_message(self):
-        chat = Terminal(self.model, "--max-tokens", "3")
+        chat = Terminal(self.model, "--max-tokens", "3", "--seed", "1")
         chat.expect("> ")
         chat.send("one\ntwo\nthree\n")
         chat.expect(r"\[3 tokens")

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -279,6 +280,9 @@ TEST_F(ApiTest, RefusesWhatIsWrong) {
                  "max_tokens");
   expect_refused(path, R"({"prompt": "x", "stop": ""})", 400, "1 to 1024", "stop");
   expect_refused(path, R"({"prompt": "x", "logit_bias": {"abc": 1}})", 400, "token ids");
+  expect_refused(path, R"({"prompt": "x", "logit_bias": {"5": 1, "05": 2}})", 400, "got '05'");
+  expect_refused(path, R"({"prompt": "x", "max_tokens": 2, "max_completion_tokens": 3})", 400,
+                 "says 3 where max_tokens says 2", "max_completion_tokens");
   expect_refused(path, R"({"prompt": "x", "logit_bias": {"99999": 1}})", 400,
                  "none of the model's");
   expect_refused(path, R"({"prompt": "x", "model": "gpt-4"})", 404, "there is no model", "model");
@@ -292,12 +296,45 @@ TEST_F(ApiTest, RefusesWhatIsWrong) {
                  R"({"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"})",
                  400, "no tools are given", "tool_choice");
   expect_refused("/v1/nothing", "{}", 404, "there is nothing at");
-  expect_refused("/v1/models", "{}", 405, "does not take POST");
   HttpRequest r;
   r.method = "POST";
   r.path = path;
   r.body = R"({"prompt": "x"})";
   EXPECT_EQ(ask(r).status, 415);
+}
+
+TEST_F(ApiTest, NamesTheMethodsOfAPathThatIsThere) {
+  const std::vector<std::pair<std::string, std::string>> paths = {
+      {"/", "GET, HEAD"},
+      {"/health", "GET, HEAD"},
+      {"/metrics", "GET, HEAD"},
+      {"/v1/models", "GET, HEAD"},
+      {"/v1/models/tiny", "GET, HEAD"},
+      {"/v1/completions", "POST"},
+      {"/v1/chat/completions", "POST"},
+      {"/v1/indexes", "GET, HEAD, POST"},
+      {"/v1/indexes/a", "GET, HEAD, DELETE"},
+      {"/v1/indexes/a/query", "POST"},
+      {"/v1/memories", "GET, HEAD"},
+      {"/v1/memories/a", "GET, HEAD, DELETE"},
+      {"/v1/memories/a/query", "POST"}};
+  ApiOptions options;
+  options.pages.push_back({.path = "/", .content_type = "text/html", .body = "a page"});
+  start(std::move(options));
+  for (const auto& [path, methods] : paths) {
+    HttpRequest request = json_request(path, "{}");
+    request.method = "PATCH";
+    const HttpResponse r = ask(request);
+    EXPECT_EQ(r.status, 405) << path;
+    EXPECT_NE(r.body.find(path + " does not take PATCH"), std::string::npos) << r.body;
+    const std::pair<std::string, std::string> allow{"Allow", methods};
+    EXPECT_NE(std::find(r.headers.begin(), r.headers.end(), allow), r.headers.end()) << path;
+  }
+  expect_refused("/", "{}", 405, "does not take POST");
+  HttpRequest endless = json_request("/", "{}");
+  endless.method = std::string(5000, 'A');
+  EXPECT_LT(ask(endless).body.size(), 300u) << "of which no more is repeated than tells it";
+  EXPECT_EQ(get("/").body, "a page");
 }
 
 TEST_F(ApiTest, ListsItsModelItsHealthAndItsFigures) {

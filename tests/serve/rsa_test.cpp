@@ -92,7 +92,7 @@ TEST_F(RsaApiTest, KeepsReasoningApartFromAnswers) {
   EXPECT_EQ(part(message, {"reasoning_content"}).string(), "Let me see.");
   EXPECT_EQ(part(r, {"rsa", "beta"}).integer(), 40);
   // A trace that is cut while it thinks has no answer, and the reply says why it is empty.
-  const Json cut = ok("hard", R"("rsa": {"n": 2, "c": 1, "rounds": 0, "beta": 2},
+  const Json cut = ok("hard", R"("rsa": {"n": 2, "rounds": 0, "beta": 2},
                                  "chat_template_kwargs": {"enable_thinking": true})");
   EXPECT_EQ(part(cut, {"choices", "0", "finish_reason"}).string(), "length");
   EXPECT_EQ(part(cut, {"choices", "0", "message", "content"}).string(), "");
@@ -175,6 +175,19 @@ TEST_F(RsaApiTest, FitsTracesIntoTheContextWhenNothingIsSaid) {
   EXPECT_LE(beta + 4 * tau, 4096);
 }
 
+TEST_F(RsaApiTest, TellsOnlySettingsThatItTakesBack) {
+  for (const char* asked : {R"({"n": 2, "rounds": 0, "beta": 20})",
+                            R"({"n": 2, "c": 1, "rounds": 1, "beta": 20, "tau": 5})"}) {
+    const Json r = ok("sum", format(R"("rsa": {})", asked));
+    Json settings = Json::Object{};
+    for (const char* name : {"n", "c", "rounds", "beta", "tau"}) {
+      if (const Json* told = part(r, {"rsa"}).find(name)) settings[name] = *told;
+    }
+    EXPECT_EQ(settings.dump(), Json::parse(asked, "asked").dump());
+    ok("sum", format(R"("rsa": {})", settings.dump()));
+  }
+}
+
 TEST_F(RsaApiTest, RefusesWhatMakesNoSenseOrIsTooMuch) {
   expect_refused(R"("rsa": {"m": 3})", "there is no such field", "rsa.m");
   expect_refused(R"("rsa": 3)", "expected an object", "rsa");
@@ -204,7 +217,9 @@ TEST_F(RsaApiTest, RefusesWhatMakesNoSenseOrIsTooMuch) {
                  "rsa.tau");
   expect_refused(R"("rsa": {"n": 2, "c": 1, "tau": 3000})",
                  "1 tail of 3000 tokens leaves room for traces of ", "rsa.tau");
-  expect_refused(R"("rsa": {"n": 2, "rounds": 0, "tau": 4096})", "expected at most ", "rsa.tau");
+  // Nobody reads a tail of a first round.
+  expect_refused(R"("rsa": {"rounds": 0, "c": 4})", "needs rounds above 0", "rsa.c");
+  expect_refused(R"("rsa": {"rounds": 0, "tau": 8})", "needs rounds above 0", "rsa.tau");
   ApiLimits few;
   few.rsa_tokens = 4800;
   start(few);
