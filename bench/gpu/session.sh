@@ -12,7 +12,7 @@
 #                                          begin so (ops, decode, racecheck-pass); into $OUT. Only when
 #                                          asked for: memcheck-ops and memcheck-whole, memcheck over all
 #                                          tests of a room; trainer; profile and peers, which need
-#                                          PyTorch and JAX; more of serve and drawn, flat.
+#                                          PyTorch and JAX; more of serve and drawn, flat, whole.
 #                                          SANITIZE_LIMIT: seconds that a sanitizer has, 170
 #   bench/gpu/session.sh hunt KIT          there: looks for answers that depend on chance or on what else
 #                                          runs, each test many times and in every mode of the stream
@@ -211,7 +211,7 @@ attention() {
 tests='ops-0 ops-1 ops-2 ops-3 infer optim core-memory core-checksum golden runs runs-bf16 runs-heads'
 alone='large verify engine trained step decode-1 decode-2 decode-4 decode-16 decode-64 decode-128 decode-128-short bits-8 bits-4'
 alone="$alone prefill prefill-8192 serve-prompt serve-1 serve-64 drawn-64 same"
-long='prefill-2048 serve-16 drawn-1 drawn-16 flat-64 trainer profile peers-deterministic peers-windows'
+long='prefill-2048 serve-16 drawn-1 drawn-16 flat-1 flat-16 flat-64 whole-64 trainer profile peers-deterministic peers-windows'
 memory='memcheck-symmetric memcheck-pass memcheck-tiles memcheck-cca'
 memory="$memory racecheck-symmetric racecheck-pass racecheck-tiles racecheck-cca"
 memory="$memory synccheck-pass synccheck-tiles synccheck-cca initcheck-step initcheck-cca"
@@ -257,9 +257,13 @@ check_part() {
       --profile ;;
     serve-prompt) serve 1 16384 4 --temperature 0 ;;
     serve-*) serve "${1#serve-}" 512 256 --temperature 0 ;;
-    drawn-*) serve "${1#drawn-}" 512 256 --temperature 0.1 ;;
-    # Random weights make all tokens alike: whole rows of logits come to the host.
-    flat-*) serve "${1#flat-}" 512 64 --temperature 1 ;;
+    # What can be drawn lies within 27.6 temperatures of the likeliest. Random weights give 262,272 logits with a
+    # deviation of 0.905 (0.02 sqrt(2048)) and the likeliest 4.3 to 5 of these above the mean, so their temperature
+    # stands for how sure a model is: at 0.06 170 to 1,900 tokens can be drawn, at 0.07 480 to 4,500, at 0.1 6,000 to
+    # 30,000, which no trained model offers, and at 1 all: then whole rows of logits come to the host.
+    drawn-*) serve "${1#drawn-}" 512 256 --temperature 0.065 ;;
+    flat-*) serve "${1#flat-}" 512 256 --temperature 0.1 ;;
+    whole-*) serve "${1#whole-}" 512 64 --temperature 1 ;;
     decode-*) decode "${1#decode-}" 512 ;;
     bits-*) decode 1 512 --bits "${1#bits-}" ;;
     memcheck-ops-*)

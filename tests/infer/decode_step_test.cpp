@@ -114,6 +114,38 @@ TEST_F(DecodeStepGpu, GoesOnByItself) {
   }
 }
 
+// Tokens are looked at as they are told, whatever was launched before and whoever looked at it.
+TEST_F(DecodeStepGpu, TellsTheTokensOfItsOwnRows) {
+  const auto model = step_model(step_config(), kFirstGpu);
+  const std::vector<int64_t> lengths{40, 3, 77, 12, 5};
+  StepBatch batch(*model, lengths);
+  const auto first = [&](size_t rows) {
+    std::vector<int32_t> tokens = step_tokens(5, 1);
+    tokens.resize(rows);
+    return tokens;
+  };
+  const auto expect_told = [&](size_t rows, const char* what) {
+    const auto likeliest = batch.step->likeliest();
+    const Tensor logits = to_device(batch.step->logits(), kCpu);
+    ASSERT_EQ(likeliest.size(), rows) << what;
+    for (size_t r = 0; r < rows; ++r) {
+      const float* row = logits.row<float>(int64_t(r));
+      EXPECT_EQ(likeliest[r].token, std::max_element(row, row + 512) - row)
+          << what << ", row " << r;
+      EXPECT_EQ(likeliest[r].logit, row[likeliest[r].token]) << what << ", row " << r;
+    }
+  };
+  for (const size_t rows : {3, 1, 4, 3, 5}) {  // three and five have rows of the filler beside them
+    batch.step_alone(first(rows));
+    expect_told(rows, "one step");
+  }
+  batch.step_alone(first(3));
+  batch.step_alone(first(2));
+  expect_told(2, "two steps, one looked at");
+  batch.step->run_on();
+  expect_told(2, "one that went on");
+}
+
 // The hidden states of a prompt that is read in pieces that end there, beside another prompt of
 // `beside` tokens; passes have 128 rows as the scheduler's do.
 std::vector<Tensor> read_prompt(Model& model, const std::vector<int64_t>& ends, int64_t beside) {

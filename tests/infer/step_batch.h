@@ -3,7 +3,6 @@
 // the ops or by the step.
 #pragma once
 
-#include <cmath>
 #include <map>
 
 #include "tephra/autograd/tape.h"
@@ -12,6 +11,7 @@
 #include "tephra/infer/paged_state.h"
 #include "tephra/models/packed.h"
 #include "tephra/models/zaya1/model.h"
+#include "tests/support/difference.h"
 
 namespace tephra::step_test {
 
@@ -130,10 +130,14 @@ class StepBatch {
   }
   // ... and by the model's own kernels.
   Tensor by_step(const std::vector<int32_t>& tokens) {
-    const auto parts = parts_of(tokens);
-    step = state_.decode(parts);
+    step_alone(tokens);
     ++fed_;
     return to_device(step->logits(), kCpu);
+  }
+  // At the same places as the next one.
+  void step_alone(const std::vector<int32_t>& tokens) {
+    const auto parts = parts_of(tokens);
+    step = state_.decode(parts);
   }
   void replay(const Tensor& experts) { state_.replay(experts); }
   bool takes_steps() const { return state_.takes_steps(); }
@@ -162,12 +166,9 @@ class StepBatch {
 };
 
 inline double farthest(const Tensor& a, const Tensor& b) {
-  double largest = 0, apart = 0;
-  for (int64_t i = 0; i < b.numel(); ++i) {
-    largest = std::max(largest, std::abs(b.at(i)));
-    apart = std::max(apart, std::isnan(a.at(i)) ? 1e9 : std::abs(a.at(i) - b.at(i)));
-  }
-  return apart / largest;
+  double apart = 0;
+  for (int64_t i = 0; i < b.numel(); ++i) apart = std::max(apart, difference(a.at(i), b.at(i)));
+  return apart / largest_value(b);
 }
 
 }  // namespace tephra::step_test

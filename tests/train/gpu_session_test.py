@@ -92,7 +92,7 @@ class Session(unittest.TestCase):
         order = list(self.verdicts())
         self.assertEqual(order[:2] + order[-1:], ["device", "ops-0", "initcheck-cca"])
         self.assertLess(order.index("runs"), order.index("step"))
-        asked_only = ("memcheck-ops", "memcheck-whole", "trainer", "profile", "peers", "flat")
+        asked_only = ("memcheck-ops", "memcheck-whole", "trainer", "profile", "peers", "flat", "whole")
         self.assertEqual([name for name in order if name.startswith(asked_only)], [])
         with tarfile.open(self.out / "check.tar.gz") as tar:
             self.assertEqual(sorted(name for name in tar.getnames() if name.endswith(".log")),

@@ -445,8 +445,8 @@ class Stream {
   std::vector<Timed> timed_;
 };
 
-// Memory of the host's that kernels can write to, at the same address: what they wrote is there
-// when the stream has been waited for, without a copy.
+// Memory of the host's that kernels can read and write, at the same address and without a copy:
+// what they wrote is there when the stream has been waited for, or when it is seen.
 class HostRoom {
  public:
   explicit HostRoom(int64_t bytes);

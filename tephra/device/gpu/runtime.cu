@@ -418,8 +418,8 @@ void copy_rows(Device device, Direction direction, const RowCopy& c) {
               static_cast<size_t>(c.bytes), static_cast<size_t>(c.rows), kind, s.raw()),
           "copying memory");
   }
-  // What comes from the host has been taken when the call returns: the driver stages pageable
-  // memory, except where the device reads it itself.
+  // What comes from pageable memory of the host has been taken when the call returns: the driver
+  // stages it, except where the device reads it itself. A HostRoom is read later.
   const bool from_host = direction == Direction::to_device;
   if (direction == Direction::to_host || (from_host && reads_pageable_memory(device))) {
     s.synchronize();

@@ -97,7 +97,11 @@ __global__ void __launch_bounds__(kRouterThreads)
   }
   __syncthreads();
   if (!has_token) return;
-  router_choose(shared.logits[lane.wave], classes, balancing, told, weight + token, chosen + token);
+  const RouterChoice choice =
+      router_choose(float(shared.logits[lane.wave][in_wave]), classes, balancing, told);
+  if (in_wave > 0) return;
+  weight[token] = choice.weight;
+  chosen[token] = choice.expert;
 }
 
 // --- the experts ---

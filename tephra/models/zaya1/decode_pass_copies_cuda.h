@@ -66,6 +66,8 @@ class PassCopies {
       if (layer_ + 1 == static_cast<uint32_t>(p_.count)) return;
       wait_for(projects() ? kUpRead : kDownRead, experts_ - 1);
       ask_first(layer_ + 1);
+      // Both have long been read when the next layer begins: no barrier passes unheard.
+      wait_for(projects() ? kDownRead : kUpRead, experts_ - 1);
     }
   }
 

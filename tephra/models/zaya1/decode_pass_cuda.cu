@@ -124,10 +124,28 @@ class PassBlock {
         block_(static_cast<int>(blockIdx.x)),
         other_(block_ - kProjectBlocks),
         thread_(static_cast<int>(threadIdx.x)),
-        rooms_(shared, projects()) {}
+        rooms_(shared, projects()),
+        time_(p.letters->time) {}
+
+  // Before a barrier of the whole block.
+  __device__ void begin() {
+    if (thread_ == 0) {
+      for (auto& matrix : s_.arrived) {
+        for (uint64_t& piece : matrix) hopper::init_barrier(&piece, 1);
+      }
+      for (uint64_t& read : s_.read) hopper::init_barrier(&read, kPassThreads);
+      hopper::init_barrier(&s_.told, 1);
+      hopper::publish_barriers();
+      for (DecodeAttention& a : s_.at) {
+        a.work = p_.work;
+        a.sizes = p_.sizes;
+        a.rows = 1;
+      }
+    }
+    keep_layer(0, layer_word(0));
+  }
 
   __device__ void run() {
-    begin();
     const int64_t slot = p_.work.slots[0];
     const int position = p_.work.positions[0];
     DecodeKeyRows rows(s_.at[0], slot);
@@ -214,25 +232,6 @@ class PassBlock {
 
   __device__ int column() const { return block_ * kPanelRows + thread_ % kPanelRows; }
   __device__ bool projects() const { return other_ < 0; }
-
-  __device__ void begin() {
-    if (thread_ == 0) {
-      for (auto& matrix : s_.arrived) {
-        for (uint64_t& piece : matrix) hopper::init_barrier(&piece, 1);
-      }
-      for (uint64_t& read : s_.read) hopper::init_barrier(&read, kPassThreads);
-      hopper::init_barrier(&s_.told, 1);
-      hopper::publish_barriers();
-      for (DecodeAttention& a : s_.at) {
-        a.work = p_.work;
-        a.sizes = p_.sizes;
-        a.rows = 1;
-      }
-    }
-    keep_layer(0, layer_word(0));
-    time_ = p_.letters->time;
-    pass_begin();
-  }
 
   // A thread's part of a layer's pointers; when kept, they are there after the next barrier.
   __device__ bool has_word(int i) const {
@@ -511,8 +510,8 @@ class PassBlock {
   PassRooms<Stored> rooms_;
   int64_t cache_row_ = 0;  // of the newest key
   int layer_ = 0;
-  uint32_t time_ = 0, experts_ = 0;  // that came
-  float stream_ = 0, state_ = 0;     // of this thread's column, or row
+  uint32_t time_, experts_ = 0;   // that came
+  float stream_ = 0, state_ = 0;  // of this thread's column, or row
 };
 
 template <class Stored>
@@ -521,17 +520,18 @@ __global__ void __launch_bounds__(kPassThreads + kPassCopyThreads, 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
   extern __shared__ gpu::Bits128 decode_shared[];
   auto& shared = *reinterpret_cast<PassShared<Stored>*>(decode_shared);
-  if (threadIdx.x < kPassThreads) {
+  const bool routes = blockIdx.x == kPassBlocks, multiplies = threadIdx.x < kPassThreads;
+  if (multiplies && !routes) PassBlock<Stored>(p, shared).begin();
+  __syncthreads();  // of all, before they part
+  if (routes) {     // the others give it what it takes, and are not needed
+    if (!multiplies) return hopper::give_registers<24>();
+    hopper::take_registers<240>();
+    PassRouter(p, *reinterpret_cast<PassRouterShared*>(decode_shared)).run();
+  } else if (multiplies) {
     hopper::take_registers<232>();
-    if (blockIdx.x == kPassBlocks) {
-      run_router(p, *reinterpret_cast<PassRouterShared*>(decode_shared));
-    } else {
-      PassBlock<Stored>(p, shared).run();
-    }
+    PassBlock<Stored>(p, shared).run();
   } else {
     hopper::give_registers<40>();
-    if (blockIdx.x == kPassBlocks) return;
-    pass_begin();
     if (threadIdx.x == kPassThreads) PassCopies<Stored>(p, shared).run();
   }
 #endif

@@ -33,8 +33,6 @@ static_assert(kPassKvHeads * kDecodeParts == kPassBlocks, "a block has a part of
 // (decode_pass_copies_cuda.h).
 inline constexpr int kPassThreads = gpu::kSkinnyThreads, kPassCopyThreads = 128;
 __device__ inline void pass_sync() { gpu::sync_first<kPassThreads>(); }
-// Of both.
-__device__ inline void pass_begin() { __syncthreads(); }
 
 inline constexpr int kPartLetters = kPassGroup * (kHeadDim + 2);
 

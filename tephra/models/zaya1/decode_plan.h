@@ -71,7 +71,8 @@ struct DecodeSizes {
 struct DecodeWork {
   int32_t *tokens, *positions, *slots;
   const int32_t* tables;
-  float* rotary;  // [thetas, rows, rotary_dim]
+  float* frequencies;  // [thetas, rotary_dim / 2], the same in all steps
+  float* rotary;       // [thetas, rows, rotary_dim]
   float* stream;
   bf16 *normed, *latents, *convolved, *attended, *router, *activated;
   float* chosen_weight;
@@ -83,7 +84,7 @@ struct DecodeWork {
   float* best_logit;                 // [rows, pieces]
   int32_t* best_token;               // [rows, pieces]
   DecodeStep::Likeliest* likeliest;  // [rows]
-  DecodeStep::Likeliest* told;       // the same, in the host's memory
+  uint64_t* told;                    // the same, in the host's memory: one word each
   bf16* ordered;  // `normed` in the order of decode_ordered, from kDecodeOrderedRows on
 };
 inline constexpr int kDecodeBestPieces = 64;
@@ -107,6 +108,8 @@ std::unique_ptr<DecodeStep> make_decode_step(DecodePlan plan);
 
 // --- the phases; `rows` of them ---
 
+// frequencies, once.
+void decode_prepare(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work);
 // Embeds the tokens and lets the stream begin with them; sines and cosines of the positions.
 void decode_enter(gpu::Stream& stream, const DecodePlan& plan, const DecodeWork& work, int rows);
 // normed = the normed stream. Where rows are few the products below do it themselves.

@@ -9,31 +9,44 @@ namespace {
 struct DecodeThetas {
   static constexpr int kMost = 4;
   double at[kMost];
-  int count;
 };
 
-// A block for each row.
-template <class Stored>
-__global__ void decode_enter_rows(DecodeWork w, const void* embedding, const bf16* scale,
-                                  const bf16* bias, int width, DecodeThetas thetas,
-                                  int rotary_dim) {
-  const int64_t r = blockIdx.x, token = w.tokens[r];
-  for (int c = static_cast<int>(threadIdx.x); c < width; c += static_cast<int>(blockDim.x)) {
-    const float embedded = Stored::value(embedding, width, token, c);
-    w.stream[r * width + c] = (embedded + float(bias[c])) * float(scale[c]);
-  }
+// A block for each theta. As ops/rotary_table_gpu.h has it.
+__global__ void decode_frequencies(DecodeThetas thetas, int rotary_dim, float* frequencies) {
   const int half = rotary_dim / 2;
-  for (int i = static_cast<int>(threadIdx.x); i < half * thetas.count;
+  for (int k = static_cast<int>(threadIdx.x); k < half; k += static_cast<int>(blockDim.x)) {
+    const float exponent = static_cast<float>(2 * k) / static_cast<float>(rotary_dim);
+    frequencies[static_cast<int>(blockIdx.x) * half + k] =
+        1.0f / static_cast<float>(pow(thetas.at[blockIdx.x], double(exponent)));
+  }
+}
+
+// Sines and cosines of row r's position.
+__device__ inline void decode_turn_row(const DecodeWork& w, int64_t r, int thetas, int rotary_dim) {
+  const int half = rotary_dim / 2;
+  for (int i = static_cast<int>(threadIdx.x); i < half * thetas;
        i += static_cast<int>(blockDim.x)) {
     const int theta = i / half, k = i % half;
-    // As ops/rotary_table_gpu.h has it.
-    const float exponent = static_cast<float>(2 * k) / static_cast<float>(rotary_dim);
-    const float frequency = 1.0f / static_cast<float>(pow(thetas.at[theta], double(exponent)));
     double sine, cosine;
-    sincos(double(static_cast<float>(w.positions[r]) * frequency), &sine, &cosine);
+    sincos(double(static_cast<float>(w.positions[r]) * w.frequencies[i]), &sine, &cosine);
     float* row = w.rotary + (int64_t{theta} * kDecodeRows + r) * rotary_dim;
     row[k] = static_cast<float>(cosine);
     row[half + k] = static_cast<float>(sine);
+  }
+}
+
+// Two blocks for each row: one embeds, one turns.
+template <class Stored>
+__global__ void decode_enter_rows(DecodeWork w, const void* embedding, const bf16* scale,
+                                  const bf16* bias, int width, int thetas, int rotary_dim) {
+  gpu::let_next_kernel_start();
+  const int64_t r = blockIdx.x;
+  if (blockIdx.y == 1) return decode_turn_row(w, r, thetas, rotary_dim);
+  const int64_t token = w.tokens[r];
+#pragma unroll 8
+  for (int c = static_cast<int>(threadIdx.x); c < width; c += static_cast<int>(blockDim.x)) {
+    const float embedded = Stored::value(embedding, width, token, c);
+    w.stream[r * width + c] = (embedded + float(bias[c])) * float(scale[c]);
   }
 }
 
@@ -261,7 +274,11 @@ __global__ void decode_best_row(DecodeWork w) {
   best.take_block(shared);
   if (threadIdx.x > 0) return;
   w.likeliest[r] = {best.token, best.logit};
-  w.told[r] = {best.token, best.logit};
+  // As one word, which the host takes as one; its first half is the token.
+  const uint64_t logit = static_cast<uint32_t>(__float_as_int(best.logit));
+  const auto told = static_cast<volatile uint64_t*>(w.told);
+  told[r] = logit << 32 | static_cast<uint32_t>(best.token);
+  __threadfence_system();
 }
 
 // Who comes first depends on the moment; the caller sorts.
@@ -294,12 +311,19 @@ bool decode_takes_depth(int64_t columns) {
          (steps == 1 || steps == 2 || steps == 4 || steps == 8);
 }
 
-void decode_enter(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {
-  DecodeThetas thetas{{}, static_cast<int>(p.thetas.size())};
+void decode_prepare(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w) {
+  DecodeThetas thetas;
   std::copy(p.thetas.begin(), p.thetas.end(), thetas.at);
+  stream.launch(decode_frequencies,
+                {.blocks = static_cast<int64_t>(p.thetas.size()), .threads = gpu::kThreads}, thetas,
+                p.sizes.rotary_dim, w.frequencies);
+}
+
+void decode_enter(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {
   visit_stored(p.embedding, [&]<class Stored>() {
-    stream.launch(decode_enter_rows<Stored>, {.blocks = rows, .threads = gpu::kThreads}, w,
-                  p.embedding.data, p.entry_scale, p.entry_bias, p.sizes.hidden, thetas,
+    stream.launch(decode_enter_rows<Stored>,
+                  {.blocks = rows, .blocks_y = 2, .threads = gpu::kThreads}, w, p.embedding.data,
+                  p.entry_scale, p.entry_bias, p.sizes.hidden, static_cast<int>(p.thetas.size()),
                   p.sizes.rotary_dim);
   });
 }

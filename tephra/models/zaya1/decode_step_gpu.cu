@@ -2,14 +2,26 @@
 // A decode step as a graph: for each number of rows that is a power of two the phases are recorded
 // once, and once more for long sequences, and then run as one. Everything that changes from step to
 // step is read from device memory.
+#include <atomic>
 #include <bit>
 #include <map>
+#include <thread>
 
 #include "tephra/models/zaya1/decode_gpu.h"
 #include "tephra/models/zaya1/decode_pass_gpu.h"
 
 namespace tephra::zaya1 {
 namespace {
+
+constexpr uint64_t kNotTold = ~uint64_t{0};  // in the place of a token and its logit
+
+// Whether all that was launched has ended; throws if it failed.
+bool has_ended(const gpu::Stream& stream) {
+  const auto state = TEPHRA_GPU_API(StreamQuery)(stream.raw());
+  if (state == TEPHRA_GPU_API(ErrorNotReady)) return false;
+  gpu::check(state, "waiting for the device");
+  return true;
+}
 
 class GraphDecodeStep : public DecodeStep {
  public:
@@ -29,6 +41,7 @@ class GraphDecodeStep : public DecodeStep {
              .positions = inputs + kDecodeRows,
              .slots = inputs + 2 * kDecodeRows,
              .tables = plan_.memory.tables.data<int32_t>(),
+             .frequencies = take<float>(thetas * s.rotary_dim),
              .rotary = take<float>(thetas * s.rotary_dim),
              .stream = take<float>(s.hidden),
              .normed = take<bf16>(s.hidden),
@@ -46,8 +59,11 @@ class GraphDecodeStep : public DecodeStep {
              .best_logit = take<float>(kDecodeBestPieces),
              .best_token = take<int32_t>(kDecodeBestPieces),
              .likeliest = static_cast<Likeliest*>(likeliest_.raw()),
-             .told = static_cast<Likeliest*>(told_.data()),
+             .told = static_cast<uint64_t*>(told_.data()),
              .ordered = take<bf16>(s.hidden)};
+    gpu::Stream& stream = gpu::stream(plan_.device);
+    stream.enter();
+    decode_prepare(stream, plan_, work_);
     if constexpr (gpu::kHasCudaLibraries) {
       constexpr int64_t kEach = sizeof(DecodeLayer) / sizeof(int32_t);
       letters_ = room({gpu::blocks_for(decode_pass_bytes(), 4)}, DType::i32);
@@ -62,21 +78,24 @@ class GraphDecodeStep : public DecodeStep {
   void run(std::span<const Row> rows) override {
     require(!rows.empty() && std::ssize(rows) <= kDecodeRows,
             "decode step: expected 1 to {} rows, got {}", kDecodeRows, rows.size());
+    // The step before reads what it was given, and tells.
+    if (rows_ > 0 && !(tells_ && has_told())) gpu::synchronize(plan_.device);
     rows_ = static_cast<int>(rows.size());
     farthest_ = 0;
     for (const Row& row : rows) farthest_ = std::max<int64_t>(farthest_, row.position);
     const int count = graph_rows();
     // Rows that make the number up are the filler's, at its first place.
-    std::vector<int32_t> inputs(3 * kDecodeRows, 0);
+    auto* given = static_cast<int32_t*>(given_.data());
     for (int i = 0; i < count; ++i) {
       const Row row = i < rows_ ? rows[static_cast<size_t>(i)]
                                 : Row{0, 0, static_cast<int32_t>(plan_.memory.filler_slot)};
-      inputs[static_cast<size_t>(i)] = row.token;
-      inputs[static_cast<size_t>(kDecodeRows + i)] = row.position;
-      inputs[static_cast<size_t>(2 * kDecodeRows + i)] = row.slot;
+      given[i] = row.token;
+      given[kDecodeRows + i] = row.position;
+      given[2 * kDecodeRows + i] = row.slot;
+      work_.told[i] = kNotTold;
     }
-    gpu::copy(plan_.device, gpu::Direction::to_device, inputs_.raw(), inputs.data(),
-              inputs_.bytes());
+    gpu::copy(plan_.device, gpu::Direction::to_device, inputs_.raw(), given, inputs_.bytes());
+    tells_ = true;
     launch();
   }
 
@@ -86,6 +105,7 @@ class GraphDecodeStep : public DecodeStep {
     stream.enter();
     decode_go_on(stream, plan_, work_, rows_);
     ++farthest_;
+    tells_ = false;
     if (recorded) return launch();
     phases(stream, graph_rows());
   }
@@ -103,8 +123,14 @@ class GraphDecodeStep : public DecodeStep {
   Tensor logits() const override { return logits_.slice_rows(0, rows_); }
   Tensor experts() const override { return chosen_.column_view(0, rows_); }
   std::vector<Likeliest> likeliest() const override {
-    gpu::synchronize(plan_.device);
-    return {work_.told, work_.told + rows_};
+    if (tells_) {
+      wait_until_told();
+    } else {
+      gpu::synchronize(plan_.device);
+    }
+    std::vector<Likeliest> result;
+    for (int i = 0; i < rows_; ++i) result.push_back(std::bit_cast<Likeliest>(told(i)));
+    return result;
   }
 
   std::vector<std::optional<std::vector<Likeliest>>> at_least(
@@ -151,6 +177,33 @@ class GraphDecodeStep : public DecodeStep {
   T* take(int64_t width) {
     rooms_.push_back(room({kDecodeRows, width}, dtype_of<T>()));
     return rooms_.back().template data<T>();
+  }
+
+  // Whether the tokens of a step are in the host's memory: those of the filler's rows, too, which
+  // must not come after the next one has begun.
+  bool has_told() const {
+    for (int i = 0; i < graph_rows(); ++i) {
+      if (told(i) == kNotTold) return false;
+    }
+    return true;
+  }
+  uint64_t told(int row) const {
+    return std::atomic_ref(work_.told[row]).load(std::memory_order_acquire);
+  }
+
+  // They are there before the driver has seen the graph's end. A step that failed tells nothing, so
+  // now and then the driver is asked.
+  void wait_until_told() const {
+    constexpr int kLooks = 256;
+    const gpu::Stream& stream = gpu::stream(plan_.device);
+    stream.enter();
+    for (int looks = 1; !has_told(); ++looks) {
+      if (looks % kLooks == 0 && has_ended(stream)) break;
+      std::this_thread::yield();
+    }
+    if (!has_told()) {
+      throw Error(Fault::device, "decode step: its kernels ended without a token, or never began");
+    }
   }
 
   int graph_rows() const { return static_cast<int>(std::bit_ceil(static_cast<unsigned>(rows_))); }
@@ -233,13 +286,15 @@ class GraphDecodeStep : public DecodeStep {
 
   DecodePlan plan_;
   Tensor inputs_, logits_, likeliest_, chosen_, replayed_;
-  gpu::HostRoom told_{kDecodeRows * sizeof(Likeliest)};
+  gpu::HostRoom given_{3 * kDecodeRows * sizeof(int32_t)};
+  gpu::HostRoom told_{kDecodeRows * sizeof(uint64_t)};
   Tensor layers_, letters_;  // of a pass
   Tensors rooms_;
   DecodeWork work_{};
   std::map<std::pair<int, bool>, gpu::Graph> graphs_;  // by number of rows, and near()
   int rows_ = 0;
   int64_t farthest_ = 0;  // position of them
+  bool tells_ = false;    // the last step, and none before it, will have told its tokens
 };
 
 }  // namespace
