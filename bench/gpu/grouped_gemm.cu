@@ -1,24 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// The grouped product beside cuBLASLt's dense product of the same FLOPs, in one run, on random
-// data, for even and skewed loads, with its results compared with plain sums. Prints a table.
-// The weight gradient has a second peer, cuBLASLt's batch of sixteen products of even load, which
-// adds to as many f32 matrices as we do; the one dense product adds to a sixteenth of them.
-//   cmake --build --preset release --target grouped_gemm_bench && build/release/grouped_gemm_bench
+// The products of experts beside cuBLASLt's in one run, on random data, for even, uneven and skewed
+// loads, with results compared with plain sums. Prints tables of TFLOP/s, after rest and without.
+// Peers, each the fastest of eight algorithms that cuBLASLt proposes:
+// - dense: one product of the same FLOPs; of a weight gradient it adds to a sixteenth of our bytes;
+// - same: one product of a weight gradient's FLOPs that adds to as many bytes as ours, an expert's
+//   tokens deep and all experts' outputs wide;
+// - batched: sixteen products of even load in one call, the same work as ours.
+//   cmake --build --preset release --target grouped_gemm_bench
+//   build/release/grouped_gemm_bench [tokens] [ours]     ours: weight gradients without their peers
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "tephra/device/gpu/grouped_gemm.h"
 
 using namespace tephra::gpu;
 using bf16 = __nv_bfloat16;
+using Work = std::function<void()>;
 
 #define CHECK(call)                                                           \
   do {                                                                        \
@@ -29,13 +37,30 @@ using bf16 = __nv_bfloat16;
     }                                                                         \
   } while (0)
 
-__global__ void fill(bf16* p, int64_t n, uint32_t seed, float scale) {
+constexpr int kExperts = 16;
+cudaStream_t at;  // where everything is timed
+
+__device__ uint32_t mixed(uint32_t x) {
+  x ^= x >> 16, x *= 0x7feb352du, x ^= x >> 15, x *= 0x846ca68bu;
+  return x ^ x >> 16;
+}
+
+template <class T>
+__global__ void fill(T* p, int64_t n, uint32_t seed) {
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < n;
        i += int64_t{gridDim.x} * blockDim.x) {
-    uint32_t x = uint32_t(i) * 2654435761u ^ seed;
-    x ^= x >> 16, x *= 0x7feb352du, x ^= x >> 15, x *= 0x846ca68bu, x ^= x >> 16;
-    p[i] = __float2bfloat16((float(x) / 4294967296.0f - 0.5f) * scale);
+    p[i] = T((float(mixed(uint32_t(i) * 2654435761u ^ seed)) / 4294967296.0f - 0.5f) * 2);
   }
+}
+
+// Changes with any bit of any word.
+__global__ void hash(const uint32_t* p, int64_t n, unsigned long long* sum) {
+  unsigned long long own = 0;
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < n;
+       i += int64_t{gridDim.x} * blockDim.x) {
+    own += (uint64_t{mixed(p[i] ^ uint32_t(i))} << 32 | mixed(p[i] + uint32_t(i)));
+  }
+  atomicAdd(sum, own);
 }
 
 // One thread an element, summed in f64.
@@ -65,6 +90,15 @@ __global__ void naive(GroupedGemm g, const bf16* other, const int32_t* picks, in
   sums[i] = sum;
 }
 
+// What is there now, of bf16 or f32.
+__global__ void read(const void* c, bool f32, int64_t columns, const int32_t* picks,
+                     double* values) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const int64_t place = picks[2 * i] * columns + picks[2 * i + 1];
+  values[i] = f32 ? double(static_cast<const float*>(c)[place])
+                  : double(float(static_cast<const bf16*>(c)[place]));
+}
+
 template <class T>
 T* device(int64_t n) {
   T* p = nullptr;
@@ -72,70 +106,124 @@ T* device(int64_t n) {
   return p;
 }
 
-cudaStream_t at;  // where everything is timed
-
-double seconds(const std::function<void()>& work, int repeats = 10) {
-  cudaEvent_t begin, end;
-  CHECK(cudaEventCreate(&begin));
-  CHECK(cudaEventCreate(&end));
-  for (int i = 0; i < 3; ++i) work();
-  std::vector<float> times;
-  for (int i = 0; i < repeats; ++i) {
-    CHECK(cudaEventRecord(begin, at));
-    work();
-    CHECK(cudaEventRecord(end, at));
-    CHECK(cudaEventSynchronize(end));
-    float ms = 0;
-    CHECK(cudaEventElapsedTime(&ms, begin, end));
-    times.push_back(ms);
-  }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2] / 1e3;
+template <class T>
+T* filled(int64_t n, uint32_t seed) {
+  T* p = device<T>(n);
+  fill<<<1024, 256>>>(p, n, seed);
+  return p;
 }
 
-// Row-major C[m, n] = op(A) op(B) by cuBLASLt's first choice, as column-major C^T = op(B)^T
-// op(A)^T.
-struct Dense {
-  cublasLtHandle_t handle;
-  void* workspace;
-  size_t bytes = 64 << 20;
-  Dense() {
-    CHECK(cublasLtCreate(&handle));
-    CHECK(cudaMalloc(&workspace, bytes));
+double timed(const Work& work, int launches) {
+  static cudaEvent_t begin, end;
+  if (!begin) {
+    CHECK(cudaEventCreate(&begin));
+    CHECK(cudaEventCreate(&end));
   }
-  void run(int64_t m, int64_t n, int64_t k, const bf16* a, bool ta, const bf16* b, bool tb, void* c,
-           bool f32, int32_t batch = 1) {
-    cublasLtMatmulDesc_t op;
-    CHECK(cublasLtMatmulDescCreate(&op, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  CHECK(cudaEventRecord(begin, at));
+  for (int i = 0; i < launches; ++i) work();
+  CHECK(cudaEventRecord(end, at));
+  CHECK(cudaEventSynchronize(end));
+  float ms = 0;
+  CHECK(cudaEventElapsedTime(&ms, begin, end));
+  return ms / 1e3 / launches;
+}
+
+// The median of eleven, each alone, after 30 ms of rest.
+double after_rest(const Work& work) {
+  CHECK(cudaDeviceSynchronize());
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  std::vector<double> times;
+  for (int i = 0; i < 11; ++i) times.push_back(timed(work, 1));
+  std::nth_element(times.begin(), times.begin() + 5, times.end());
+  return times[5];
+}
+
+// Launches in a row for 60 ms, after 120 that bring the card to its limit of power.
+double without_rest(const Work& work) {
+  const int launches = 1 + int(0.06 / timed(work, 3));
+  timed(work, 2 * launches);
+  return timed(work, launches);
+}
+
+// Row-major C[m, n] = op(A) op(B), or += in f32, by cuBLASLt, as column-major C^T = op(B)^T
+// op(A)^T.
+struct Shape {
+  int64_t m, n, k;
+  bool ta, tb, f32 = false, adds = false;
+  int32_t batch = 1;
+};
+
+class Dense {
+ public:
+  Dense(const Shape& s, const bf16* a, const bf16* b, void* c)
+      : a_(a), b_(b), c_(c), beta_(s.adds ? 1 : 0) {
+    if (!handle_) {
+      CHECK(cublasLtCreate(&handle_));
+      CHECK(cudaMalloc(&workspace_, kBytes));
+    }
+    CHECK(cublasLtMatmulDescCreate(&op_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     const cublasOperation_t t = CUBLAS_OP_T, no = CUBLAS_OP_N;
-    CHECK(cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_TRANSA, tb ? &t : &no, sizeof t));
-    CHECK(cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_TRANSB, ta ? &t : &no, sizeof t));
-    cublasLtMatrixLayout_t la, lb, lc;
-    CHECK(cublasLtMatrixLayoutCreate(&lb, CUDA_R_16BF, tb ? k : n, tb ? n : k, tb ? k : n));
-    CHECK(cublasLtMatrixLayoutCreate(&la, CUDA_R_16BF, ta ? m : k, ta ? k : m, ta ? m : k));
-    CHECK(cublasLtMatrixLayoutCreate(&lc, f32 ? CUDA_R_32F : CUDA_R_16BF, n, m, n));
-    const auto repeat = [batch](cublasLtMatrixLayout_t layout, int64_t step) {
-      CHECK(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
-                                             sizeof batch));
-      CHECK(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                             &step, sizeof step));
-    };
-    repeat(la, m * k), repeat(lb, n * k), repeat(lc, m * n);
+    CHECK(cublasLtMatmulDescSetAttribute(op_, CUBLASLT_MATMUL_DESC_TRANSA, s.tb ? &t : &no,
+                                         sizeof t));
+    CHECK(cublasLtMatmulDescSetAttribute(op_, CUBLASLT_MATMUL_DESC_TRANSB, s.ta ? &t : &no,
+                                         sizeof t));
+    lb_ = layout(CUDA_R_16BF, s.tb ? s.k : s.n, s.tb ? s.n : s.k, s.batch);
+    la_ = layout(CUDA_R_16BF, s.ta ? s.m : s.k, s.ta ? s.k : s.m, s.batch);
+    lc_ = layout(s.f32 ? CUDA_R_32F : CUDA_R_16BF, s.n, s.m, s.batch);
+    choose();
+  }
+
+  void operator()() const {
+    const float alpha = 1;
+    CHECK(cublasLtMatmul(handle_, op_, &alpha, b_, lb_, a_, la_, &beta_, c_, lc_, c_, lc_, &algo_,
+                         workspace_, kBytes, at));
+  }
+
+ private:
+  static cublasLtMatrixLayout_t layout(cudaDataType_t type, int64_t rows, int64_t columns,
+                                       int32_t batch) {
+    cublasLtMatrixLayout_t made;
+    const int64_t step = rows * columns;
+    CHECK(cublasLtMatrixLayoutCreate(&made, type, rows, columns, rows));
+    CHECK(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
+                                           sizeof batch));
+    CHECK(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step,
+                                           sizeof step));
+    return made;
+  }
+
+  void choose() {
     cublasLtMatmulPreference_t preference;
     CHECK(cublasLtMatmulPreferenceCreate(&preference));
     CHECK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                               &bytes, sizeof bytes));
-    cublasLtMatmulHeuristicResult_t best;
+                                               &kBytes, sizeof kBytes));
+    cublasLtMatmulHeuristicResult_t proposed[8];
     int found = 0;
-    CHECK(cublasLtMatmulAlgoGetHeuristic(handle, op, lb, la, lc, lc, preference, 1, &best, &found));
-    const float alpha = 1, beta = f32 ? 1 : 0;
-    CHECK(cublasLtMatmul(handle, op, &alpha, b, lb, a, la, &beta, c, lc, c, lc, &best.algo,
-                         workspace, bytes, at));
+    CHECK(cublasLtMatmulAlgoGetHeuristic(handle_, op_, lb_, la_, lc_, lc_, preference, 8, proposed,
+                                         &found));
     cublasLtMatmulPreferenceDestroy(preference);
-    cublasLtMatrixLayoutDestroy(la), cublasLtMatrixLayoutDestroy(lb),
-        cublasLtMatrixLayoutDestroy(lc);
-    cublasLtMatmulDescDestroy(op);
+    double best = 1e9;
+    cublasLtMatmulAlgo_t fastest{};
+    for (int i = 0; i < found; ++i) {
+      algo_ = proposed[i].algo;
+      timed(*this, 1);
+      const double time = timed(*this, 5);
+      if (time < best) best = time, fastest = algo_;
+    }
+    if (found == 0) std::printf("cuBLASLt proposes nothing\n"), std::exit(1);
+    algo_ = fastest;
   }
+
+  static constexpr size_t kBytes = 64 << 20;
+  static inline cublasLtHandle_t handle_ = nullptr;
+  static inline void* workspace_ = nullptr;
+  cublasLtMatmulDesc_t op_;
+  cublasLtMatrixLayout_t la_, lb_, lc_;
+  cublasLtMatmulAlgo_t algo_;
+  const bf16* a_;
+  const bf16* b_;
+  void* c_;
+  float beta_;
 };
 
 std::vector<int32_t> cuts(int64_t rows, int experts, int kind) {
@@ -153,105 +241,237 @@ std::vector<int32_t> cuts(int64_t rows, int experts, int kind) {
   return out;
 }
 
-int main(int argc, char** argv) {
-  const int64_t rows = argc > 1 ? std::atoll(argv[1]) : 32768;
-  const int experts = 16;
-  Dense dense;
-  Stream stream(tephra::Device{tephra::Device::Kind::gpu, 0});
-  at = stream.raw();
-  const auto run = [&](const GroupedGemm& g) {
-    if (!grouped_gemm_hopper(stream, g)) std::printf("the device is not for it\n"), std::exit(1);
-  };
-  std::printf("%-16s %5s %5s %-8s %9s %9s %7s %9s %10s\n", "product", "in", "out", "load",
-              "TFLOP/s", "dense", "share", "batched", "error");
-  for (const auto& [in, out] : {std::pair<int64_t, int64_t>{2048, 4096}, {2048, 2048}}) {
-    bf16* x = device<bf16>(rows * in);
-    bf16* dy = device<bf16>(rows * out);
-    bf16* w = device<bf16>(experts * in * out);
-    bf16* y = device<bf16>(rows * std::max(in, out));
-    float* dw = device<float>(experts * in * out);
-    int32_t* offsets = device<int32_t>(experts + 1);
-    fill<<<1024, 256>>>(x, rows * in, 1, 2), fill<<<1024, 256>>>(dy, rows * out, 2, 2);
-    fill<<<1024, 256>>>(w, experts * in * out, 3, 2);
-    for (const GroupedProduct product : {GroupedProduct::output, GroupedProduct::input_gradient,
-                                         GroupedProduct::weight_gradient}) {
-      const bool weights = product == GroupedProduct::weight_gradient;
-      const bool output = product == GroupedProduct::output;
-      const double flops = 2.0 * rows * in * out;
-      const double peer = seconds([&] {
-        if (output)
-          dense.run(rows, out, in, x, false, w, true, y, false);
-        else if (!weights)
-          dense.run(rows, in, out, dy, false, w, false, y, false);
-        else
-          dense.run(out, in, rows, dy, true, x, false, dw, true);
-      });
-      const double batched = weights ? seconds([&] {
-        dense.run(out, in, rows / experts, dy, true, x, false, dw, true, experts);
-      })
-                                     : 0.0;
-      for (int kind = 0; kind < 3; ++kind) {
-        const std::vector<int32_t> bounds = cuts(rows, experts, kind);
-        CHECK(cudaMemcpy(offsets, bounds.data(), bounds.size() * 4, cudaMemcpyHostToDevice));
-        const GroupedGemm g{.product = product,
-                            .experts = experts,
-                            .rows = rows,
-                            .in = in,
-                            .out = out,
-                            .offsets = offsets,
-                            .a = output ? x : dy,
-                            .a_stride = output ? in : out,
-                            .b = weights ? x : w,
-                            .b_stride = in,
-                            .c = weights ? static_cast<void*>(dw) : y,
-                            .c_stride = output ? out : in,
-                            .accumulate = true};
-        const int count = 20000;
-        const int64_t c_rows = weights ? experts * out : rows, c_columns = output ? out : in;
-        std::vector<int32_t> picks(2 * count);
-        uint32_t state = 12345 + kind;
-        for (int i = 0; i < count; ++i) {
-          state = state * 1664525 + 1013904223, picks[2 * i] = int32_t(state % c_rows);
-          state = state * 1664525 + 1013904223,
-          picks[2 * i + 1] = int32_t((state >> 8) % c_columns);
+const char* const kLoads[] = {"even", "uneven", "skewed"};
+
+// One matrix of an expert layer and its three products.
+struct Layer {
+  int64_t rows, in, out;
+  bf16* x = filled<bf16>(rows * in, 1);
+  bf16* dy = filled<bf16>(rows * out, 2);
+  bf16* w = filled<bf16>(kExperts * in * out, 3);
+  bf16* y = device<bf16>(rows * std::max(in, out));
+  float* dw = device<float>(kExperts * in * out);
+
+  double flops() const { return 2.0 * rows * in * out; }
+
+  GroupedGemm ours(GroupedProduct product, const int32_t* offsets, bool adds) const {
+    const bool weights = product == GroupedProduct::weight_gradient;
+    const bool output = product == GroupedProduct::output;
+    return {.product = product,
+            .experts = kExperts,
+            .rows = rows,
+            .in = in,
+            .out = out,
+            .offsets = offsets,
+            .a = output ? x : dy,
+            .a_stride = output ? in : out,
+            .b = weights ? x : w,
+            .b_stride = in,
+            .c = weights ? static_cast<void*>(dw) : y,
+            .c_stride = output ? out : in,
+            .accumulate = adds};
+  }
+
+  Dense dense(GroupedProduct product, bool adds) const {
+    if (product == GroupedProduct::output) return {{rows, out, in, false, true}, x, w, y};
+    if (product == GroupedProduct::input_gradient) return {{rows, in, out, false, false}, dy, w, y};
+    return {{out, in, rows, true, false, true, adds}, dy, x, dw};
+  }
+  Dense same(bool adds) const {
+    return {{kExperts * out, in, rows / kExperts, true, false, true, adds}, dy, x, dw};
+  }
+  Dense batched(bool adds) const {
+    return {{out, in, rows / kExperts, true, false, true, adds, kExperts}, dy, x, dw};
+  }
+};
+
+unsigned long long hash_of(const void* p, int64_t words) {
+  auto* sum = device<unsigned long long>(1);
+  CHECK(cudaMemset(sum, 0, 8));
+  hash<<<1024, 256>>>(static_cast<const uint32_t*>(p), words, sum);
+  unsigned long long found = 0;
+  CHECK(cudaMemcpy(&found, sum, 8, cudaMemcpyDeviceToHost));
+  CHECK(cudaFree(sum));
+  return found;
+}
+
+struct Checked {
+  unsigned long long hash;
+  double error;  // relative, of 20,000 elements
+};
+
+// One product, a gradient's onto numbers that it adds to or must not keep.
+Checked checked(const GroupedGemm& g, const Work& run) {
+  const int count = 20000;
+  const bool weights = g.product == GroupedProduct::weight_gradient;
+  const int64_t c_rows = weights ? g.experts * g.out : g.rows;
+  const int64_t c_columns = g.product == GroupedProduct::output ? g.out : g.in;
+  std::vector<int32_t> picks(2 * count);
+  uint32_t state = 12345;
+  for (int i = 0; i < count; ++i) {
+    state = state * 1664525 + 1013904223, picks[2 * i] = int32_t(state % c_rows);
+    state = state * 1664525 + 1013904223, picks[2 * i + 1] = int32_t((state >> 8) % c_columns);
+  }
+  int32_t* d_picks = device<int32_t>(2 * count);
+  double* d_sums = device<double>(count);
+  double* d_values = device<double>(2 * count);  // before and after
+  CHECK(cudaMemcpy(d_picks, picks.data(), picks.size() * 4, cudaMemcpyHostToDevice));
+  naive<<<count / 100, 100>>>(g, static_cast<const bf16*>(g.b), d_picks, count, d_sums);
+  if (weights) fill<<<1024, 256>>>(static_cast<float*>(g.c), c_rows * c_columns, 4);
+  read<<<count / 100, 100>>>(g.c, weights, c_columns, d_picks, d_values);
+  CHECK(cudaDeviceSynchronize());  // the stream of ours does not wait for the default one
+  run();
+  CHECK(cudaDeviceSynchronize());
+  read<<<count / 100, 100>>>(g.c, weights, c_columns, d_picks, d_values + count);
+  Checked found{hash_of(g.c, c_rows * c_columns / (weights ? 1 : 2)), 0};
+  std::vector<double> want(count), values(2 * count);
+  CHECK(cudaMemcpy(want.data(), d_sums, count * 8, cudaMemcpyDeviceToHost));
+  CHECK(cudaMemcpy(values.data(), d_values, 2 * count * 8, cudaMemcpyDeviceToHost));
+  double difference = 0, norm = 0;
+  for (int i = 0; i < count; ++i) {
+    const double got = values[count + i] - (weights && g.accumulate ? values[i] : 0);
+    difference += (got - want[i]) * (got - want[i]), norm += want[i] * want[i];
+  }
+  found.error = std::sqrt(difference / norm);
+  for (void* p : {(void*)d_picks, (void*)d_sums, (void*)d_values}) CHECK(cudaFree(p));
+  return found;
+}
+
+// Ours first, then the peers there are: TFLOP/s, and ours as a share of each.
+void print_rates(double flops, const std::vector<Work>& forms, double (*seconds)(const Work&)) {
+  std::vector<double> times;
+  for (const Work& form : forms) times.push_back(seconds(form));
+  for (const double time : times) std::printf(" %4.0f", flops / time / 1e12);
+  for (size_t i = 1; i < times.size(); ++i) std::printf(" %5.1f%%", 100 * times[i] / times[0]);
+}
+
+struct Product {
+  const char* name;
+  GroupedProduct product;
+  bool adds;
+};
+constexpr Product kProducts[] = {{"output", GroupedProduct::output, false},
+                                 {"input gradient", GroupedProduct::input_gradient, false},
+                                 {"weights, added", GroupedProduct::weight_gradient, true},
+                                 {"weights, written", GroupedProduct::weight_gradient, false}};
+constexpr int kOfAStep = 3;  // the first of these
+
+struct Bench {
+  int64_t rows;
+  bool alone;  // weight gradients without their peers
+  Stream stream{tephra::Device{tephra::Device::Kind::gpu, 0}};
+  Layer layers[2] = {{rows, 2048, 4096}, {rows, 2048, 2048}};
+  int32_t* offsets[3];
+
+  Bench(int64_t tokens, bool no_peers) : rows(tokens), alone(no_peers) {
+    at = stream.raw();
+    for (int kind = 0; kind < 3; ++kind) {
+      const std::vector<int32_t> bounds = cuts(rows, kExperts, kind);
+      offsets[kind] = device<int32_t>(kExperts + 1);
+      CHECK(cudaMemcpy(offsets[kind], bounds.data(), bounds.size() * 4, cudaMemcpyHostToDevice));
+    }
+    CHECK(cudaDeviceSynchronize());
+  }
+
+  Work ours(const Layer& layer, const Product& p, int kind) {
+    return [this, g = layer.ours(p.product, offsets[kind], p.adds)] {
+      if (!grouped_gemm_hopper(stream, g)) std::printf("the device is not for it\n"), std::exit(1);
+    };
+  }
+
+  std::vector<Work> peers(const Layer& layer, const Product& p) const {
+    if (alone) return {};
+    const Work dense = layer.dense(p.product, p.adds);
+    if (p.product != GroupedProduct::weight_gradient) return {dense};
+    return {dense, layer.same(p.adds), layer.batched(p.adds)};
+  }
+
+  void each(double (*seconds)(const Work&)) {
+    for (const Layer& layer : layers) {
+      for (const Product& p : kProducts) {
+        if (alone && p.product != GroupedProduct::weight_gradient) continue;
+        std::vector<Work> forms = peers(layer, p);
+        forms.insert(forms.begin(), Work());
+        for (int kind = 0; kind < 3; ++kind) {
+          forms[0] = ours(layer, p, kind);
+          std::printf("%-16s %4ld to %4ld %-6s |", p.name, long(layer.in), long(layer.out),
+                      kLoads[kind]);
+          print_rates(layer.flops(), forms, seconds);
+          const Checked found = checked(layer.ours(p.product, offsets[kind], p.adds), forms[0]);
+          std::printf(" | %016llx %.1e\n", found.hash, found.error);
+          std::fflush(stdout);
         }
-        int32_t* d_picks = device<int32_t>(2 * count);
-        double* d_sums = device<double>(count);
-        CHECK(cudaMemcpy(d_picks, picks.data(), picks.size() * 4, cudaMemcpyHostToDevice));
-        naive<<<count / 100, 100>>>(g, static_cast<const bf16*>(g.b), d_picks, count, d_sums);
-        CHECK(cudaMemset(y, 0xff, rows * c_columns * 2));
-        CHECK(cudaMemset(dw, 0, experts * in * out * 4));
-        CHECK(cudaDeviceSynchronize());  // the stream of ours does not wait for the default one
-        run(g);
-        CHECK(cudaDeviceSynchronize());
-        std::vector<double> want(count);
-        CHECK(cudaMemcpy(want.data(), d_sums, count * 8, cudaMemcpyDeviceToHost));
-        std::vector<char> got(weights ? experts * in * out * 4 : rows * c_columns * 2);
-        CHECK(cudaMemcpy(got.data(), g.c, got.size(), cudaMemcpyDeviceToHost));
-        double difference = 0, norm = 0;
-        for (int i = 0; i < count; ++i) {
-          const int64_t at = picks[2 * i] * c_columns + picks[2 * i + 1];
-          const double value = weights ? reinterpret_cast<float*>(got.data())[at]
-                                       : double(float(reinterpret_cast<bf16*>(got.data())[at]));
-          difference += (value - want[i]) * (value - want[i]), norm += want[i] * want[i];
-        }
-        const double ours = seconds([&] { run(g); });
-        std::printf("%-16s %5ld %5ld %-8s %9.0f %9.0f %6.1f%% %9.0f %10.2e\n",
-                    output    ? "output"
-                    : weights ? "weight gradient"
-                              : "input gradient",
-                    long(in), long(out),
-                    kind == 0   ? "even"
-                    : kind == 1 ? "uneven"
-                                : "skewed",
-                    flops / ours / 1e12, flops / peer / 1e12, 100 * peer / ours,
-                    weights ? flops / batched / 1e12 : 0.0, std::sqrt(difference / norm));
-        std::fflush(stdout);
-        CHECK(cudaFree(d_picks));
-        CHECK(cudaFree(d_sums));
       }
     }
-    for (void* p : {(void*)x, (void*)dy, (void*)w, (void*)y, (void*)dw, (void*)offsets})
-      cudaFree(p);
+  }
+
+  // Weight gradients of two streams at once and recorded ones: whether all have the bits of one
+  // alone.
+  bool undisturbed() {
+    Stream other(stream.device());
+    const GroupedGemm one = layers[0].ours(GroupedProduct::weight_gradient, offsets[2], false);
+    const GroupedGemm two = layers[1].ours(GroupedProduct::weight_gradient, offsets[1], false);
+    const auto words = [](const GroupedGemm& g) { return g.experts * g.in * g.out; };
+    const auto bits = [&] {
+      CHECK(cudaDeviceSynchronize());
+      const std::pair found{hash_of(one.c, words(one)), hash_of(two.c, words(two))};
+      for (const GroupedGemm* g : {&one, &two}) CHECK(cudaMemset(g->c, 0xff, 4 * words(*g)));
+      CHECK(cudaDeviceSynchronize());
+      return found;
+    };
+    grouped_gemm_hopper(stream, one), grouped_gemm_hopper(stream, two);
+    const auto alone_bits = bits();
+    for (int i = 0; i < 20; ++i) grouped_gemm_hopper(stream, one), grouped_gemm_hopper(other, two);
+    const bool at_once = bits() == alone_bits;
+    Graph graph;
+    graph.begin(stream);
+    grouped_gemm_hopper(stream, one), grouped_gemm_hopper(stream, two);
+    graph.end(stream);
+    for (int i = 0; i < 3; ++i) graph.launch(stream);
+    return at_once && bits() == alone_bits;
+  }
+
+  // The three products of both matrices, one after the other: ours, dense, and dense with as many
+  // bytes of weight gradients.
+  void together(double (*seconds)(const Work&)) {
+    std::vector<Work> parts[3];
+    double flops = 0;
+    for (const Layer& layer : layers) {
+      for (int i = 0; i < kOfAStep; ++i, flops += layer.flops()) {
+        const std::vector<Work> found = peers(layer, kProducts[i]);
+        parts[1].push_back(found[0]);
+        parts[2].push_back(found.size() > 1 ? found[1] : found[0]);
+      }
+    }
+    std::vector<Work> forms;
+    for (const std::vector<Work>& of : parts) {
+      forms.push_back([&of] {
+        for (const Work& part : of) part();
+      });
+    }
+    for (int kind = 0; kind < 3; ++kind) {
+      parts[0].clear();
+      for (const Layer& layer : layers) {
+        for (int i = 0; i < kOfAStep; ++i) parts[0].push_back(ours(layer, kProducts[i], kind));
+      }
+      std::printf("%-29s %-6s |", "the three of both matrices", kLoads[kind]);
+      print_rates(flops, forms, seconds);
+      std::printf("\n");
+    }
+  }
+};
+
+int main(int argc, char** argv) {
+  Bench bench(argc > 1 ? std::atoll(argv[1]) : 32768, argc > 2 && std::string(argv[2]) == "ours");
+  if (!bench.undisturbed()) std::printf("two streams or a graph: other bits\n"), std::exit(1);
+  const struct {
+    const char* name;
+    double (*seconds)(const Work&);
+  } regimes[] = {{"after rest", after_rest}, {"without rest", without_rest}};
+  for (const auto& regime : regimes) {
+    std::printf("%ld tokens, %s: TFLOP/s of ours, dense, same, batched, and our share of each\n",
+                long(bench.rows), regime.name);
+    bench.each(regime.seconds);
+    if (!bench.alone) bench.together(regime.seconds);
   }
 }
