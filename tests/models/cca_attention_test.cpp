@@ -3,11 +3,10 @@
 // that a GPU takes, whatever else the layer has.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "tephra/core/rng.h"
 #include "tephra/nn/cca_attention.h"
 #include "tephra/ops/as_on_a_gpu.h"
+#include "tests/support/difference.h"
 
 namespace tephra::cca_attention_test {
 namespace {
@@ -77,12 +76,7 @@ std::vector<Named> run(const CcaConfig& config, bool as_there) {
 
 // By its own largest element, since two ways round differently on their way.
 void expect_close(const Tensor& found, const Tensor& wanted, const std::string& what) {
-  double error = 0, size = 0;
-  for (int64_t i = 0; i < wanted.numel(); ++i) {
-    error = std::max(error, std::abs(found.at(i) - wanted.at(i)));
-    size = std::max(size, std::abs(wanted.at(i)));
-  }
-  EXPECT_LT(error, 0.02 * size) << what;
+  EXPECT_LT(largest_difference(found, wanted), 0.02 * largest_value(wanted)) << what;
 }
 
 TEST(CcaAttention, IsTheSameInOneOpAsInMany) {

@@ -2,30 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "tephra/base/log.h"
-#include "tephra/models/zaya1/config.h"
+#include "tests/models/zaya1_config_text.h"
 
 namespace tephra::zaya1 {
 namespace {
 
-Json golden_config(const std::string& name) {
-  const Path path = Path(TEPHRA_GOLDEN_DIR) / name / "config.json";
-  return Json::parse(read_file(path), "config.json");
-}
-
-Config parse(const std::string& text) {
-  return parse_config(Json::parse(text, "config.json"), "config.json");
-}
-
-// What parsing `text` complains about.
-std::string parsing_complaint(const std::string& text) {
-  try {
-    parse(text);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.fault(), Fault::data);
-    return e.what();
-  }
-  return "nothing";
-}
+Json golden_config(const std::string& name) { return config_of(Path(TEPHRA_GOLDEN_DIR) / name); }
 
 TEST(Zaya1Config, AbsentKeysTakeTheValuesOfZaya18B) {
   const Config c = parse(R"({"model_type": "zaya"})");
@@ -199,7 +181,7 @@ TEST(Zaya1Config, SaysWhatIsWrong) {
        "swa_layers: expected the same window in every sliding layer, got 4 and 8"},
   };
   for (const BadConfig& bad : cases) {
-    const std::string got = parsing_complaint(bad.text);
+    const std::string got = complaint(bad.text);
     EXPECT_NE(got.find(bad.complaint), std::string::npos) << bad.text << "\n  got: " << got;
     EXPECT_NE(got.find("config.json"), std::string::npos) << got;
   }

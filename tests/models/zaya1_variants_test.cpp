@@ -4,24 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "tephra/base/log.h"
-#include "tephra/models/zaya1/config.h"
+#include "tests/models/zaya1_config_text.h"
 
 namespace tephra::zaya1::variants_test {
 namespace {
-
-Config parse(const std::string& text) {
-  return parse_config(Json::parse(text, "config.json"), "config.json");
-}
-
-std::string complaint(const std::string& text) {
-  try {
-    parse(text);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.fault(), Fault::data);
-    return e.what();
-  }
-  return "nothing";
-}
 
 TEST(Zaya1Variants, AreReadFromTheirKeys) {
   const Config cca = parse(R"({"cca_conv_count": 1, "cca_qk_mean": false,

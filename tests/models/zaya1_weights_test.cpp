@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "tephra/base/log.h"
-#include "tephra/models/zaya1/config.h"
+#include "tests/models/zaya1_config_text.h"
 #include "tests/support/scratch.h"
 
 namespace tephra::zaya1 {
@@ -14,10 +14,6 @@ namespace {
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 Path golden(const std::string& name) { return Path(TEPHRA_GOLDEN_DIR) / name; }
-
-Json config_of(const Path& folder) {
-  return Json::parse(read_file(folder / "config.json"), "config.json");
-}
 
 ParameterStore load(const Path& folder, const Json& json, DType dtype = DType::f32) {
   const LogCapture quiet([](LogLevel, std::string_view) {});

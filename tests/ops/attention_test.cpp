@@ -13,6 +13,8 @@
 #include "tephra/core/rng.h"
 #include "tephra/ops/attention_tiles.h"
 #include "tephra/ops/merge_attention.h"
+#include "tests/support/difference.h"
+#include "tests/support/message_of.h"
 
 namespace tephra::attention_test {
 namespace {
@@ -35,21 +37,6 @@ bool all_finite(const Tensor& t) {
     if (!std::isfinite(t.at(i))) return false;
   }
   return true;
-}
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  double worst = 0;
-  for (int64_t i = 0; i < a.numel(); ++i) worst = std::max(worst, std::abs(a.at(i) - b.at(i)));
-  return worst;
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 // Peak bytes of a forward and backward pass beyond what was there before.

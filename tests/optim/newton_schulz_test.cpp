@@ -9,6 +9,7 @@
 
 #include "tephra/base/parallel.h"
 #include "tephra/core/rng.h"
+#include "tests/support/difference.h"
 
 namespace tephra {
 namespace {
@@ -82,7 +83,7 @@ double distance(const Shape& shape, DType dtype, const NewtonSchulzOptions& o) {
   double worst = 0;
   for (int64_t i = 0; i < got.numel(); ++i) {
     const double w = want[static_cast<size_t>(i / size)][static_cast<size_t>(i % size)];
-    worst = std::max(worst, std::abs(got.at(i) - w));
+    worst = std::max(worst, difference(got.at(i), w));
   }
   return worst;
 }

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "tephra/base/parallel.h"
+#include "tests/support/difference.h"
 #include "tests/support/message_of.h"
 
 namespace tephra {
@@ -154,7 +155,7 @@ double distance_after(DType dtype, const RuleOptions& choice, const OptimizerOpt
         value = std::bit_cast<float>(std::bit_cast<uint32_t>(high) +
                                      uint32_t(int32_t(remainders[store.specs()[i].name].at(e))));
       }
-      worst = std::max(worst, std::abs(value - naive[i][size_t(e)]));
+      worst = std::max(worst, difference(value, naive[i][size_t(e)]));
     }
   }
   return worst;
