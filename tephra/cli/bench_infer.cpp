@@ -17,6 +17,7 @@
 #include "tephra/cli/random_model.h"
 #include "tephra/core/rng.h"
 #include "tephra/core/trace.h"
+#include "tephra/device/cpu/gemm.h"
 #include "tephra/device/kernel_times.h"
 #include "tephra/device/machine.h"
 #include "tephra/device/memory.h"
@@ -126,8 +127,10 @@ int64_t distinct_experts(const Trace& trace, int64_t layer, int64_t experts) {
   return std::ssize(distinct);
 }
 
-// The prompt of every sequence, in chunks; the hidden states of the last pass.
+// The prompt of every sequence, in chunks, by the engine's kernels for prompts; the hidden states
+// of the last pass.
 Tensor prefill(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts, int64_t chunk) {
+  const cpu::RowClassScope many(cpu::RowClass::many);
   Tensor h;
   const auto length = static_cast<int64_t>(prompts[0].size());
   for (int64_t at = 0; at < length; at += chunk) {
@@ -268,7 +271,8 @@ InferResult bench_decode(const InferBench& o) {
   DecodeBytes sum;
   std::optional<KernelTimes> times;
   Progress progress("decoding", o.tokens, "tokens");
-  for (int64_t i = 0; i < o.tokens + 2; ++i) {  // the first two warm up
+  const cpu::RowClassScope few(cpu::RowClass::few);  // the engine's kernels for answers
+  for (int64_t i = 0; i < o.tokens + 2; ++i) {       // the first two warm up
     if (i >= 2) reads.push_back(memory.take(read_seconds));
     if (i == 2 && o.profile) times.emplace();
     const Trace trace([](std::string_view name) { return name.ends_with(".expert"); });

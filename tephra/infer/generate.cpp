@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tephra/base/clock.h"
+#include "tephra/device/cpu/gemm.h"
 #include "tephra/infer/decoder.h"
 #include "tephra/infer/scheduled_generate.h"
 
@@ -16,7 +17,9 @@ Tensor last_logits(const Model& model, const Tensor& h_NH) {
   return to_device(to_dtype(logits, DType::f32), kCpu);
 }
 
+// By the engine's kernels for prompts.
 Tensor prefill(Decoder& decoder, const std::vector<int32_t>& prompt, int64_t chunk) {
+  const cpu::RowClassScope many(cpu::RowClass::many);
   Tensor h_NH;
   for (size_t at = 0; at < prompt.size();) {
     const size_t end = std::min(prompt.size(), at + static_cast<size_t>(chunk));

@@ -44,18 +44,33 @@ void padded_product(const Gemm<float, float>& g) {
   write_sums(c, g);
 }
 
+// Whether oneDNN's products give a row the same bits in any company: with AVX-512 they do, with
+// AVX2 they do not; others were not tried.
+bool library_keeps_rows_apart() {
+  static const bool apart =
+      (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+  return apart;
+}
+
 // Whether our own dot products compute it: x W^T of few rows, and of any number where the weights
-// are bf16 beside x in float, which oneDNN would need widened and packed for every tile.
+// are bf16 beside x in float, which oneDNN would need widened and packed for every tile. It packs
+// weights in float, too, which costs more than it gains where rows are shared out to experts, so
+// many rows are dot products but for short ones, whose sums take long to end.
 template <class In, class Out, class W>
 bool dot_products(const Gemm<In, Out, W>& g) {
+  constexpr int64_t kShort = 512;
   if (g.transpose_a || !g.transpose_b) return false;
   if (!std::is_same_v<In, W>) return true;
+  if (g.rows == RowClass::many) {
+    return !library_keeps_rows_apart() || (std::is_same_v<In, float> && g.k >= kShort);
+  }
   return g.rows == RowClass::few || (g.rows == RowClass::by_count && g.m < kDecodeRows);
 }
 
-// Few rows of a batch of many.
+// Few rows of a batch that oneDNN computes.
 bool padded_rows(const Gemm<float, float>& g) {
-  return g.rows == RowClass::many && g.m < kDecodeRows && !g.transpose_a && g.transpose_b;
+  const bool more = g.rows == RowClass::tall || g.rows == RowClass::many;
+  return more && g.m < kDecodeRows && !g.transpose_a && g.transpose_b;
 }
 
 void product(const Gemm<double, double>& g) { gemm_f64(g); }
@@ -86,7 +101,7 @@ void product(const Gemm<bf16, Out>& g) {
     widen(g.b + (g.transpose_b ? p : p * g.ldb), g.ldb, g.transpose_b ? g.n : k, b_cols, b);
     product(Gemm<float, float>{g.m, g.n, k, a, a_cols, g.transpose_a, b, b_cols, g.transpose_b,
                                sums, g.n, /*accumulate=*/p > 0,
-                               /*bias=*/nullptr, g.rows});
+                               /*bias=*/nullptr, RowClass::tall});
   }
   write_sums(sums, g);
 }
@@ -178,7 +193,7 @@ RowClassScope::~RowClassScope() { all_rows = before_; }
 
 RowClass row_class(int64_t rows) {
   if (all_rows != RowClass::by_count) return all_rows;
-  return rows < kDecodeRows ? RowClass::few : RowClass::many;
+  return rows < kDecodeRows ? RowClass::few : RowClass::tall;
 }
 
 template <class In, class Out, class W>

@@ -3,11 +3,12 @@
 // shape alone and never split K, so the thread count cannot change a bit. double is our own (the
 // oracle's type); bf16 operands are widened to float tile by tile and results rounded once.
 //
-// Products x W^T have two classes of kernels. Within one, a row's bits do not depend on the other
-// rows: few rows are dot products of our own that read each weight once, many go to oneDNN, with
-// columns cut by (n, k) alone. Unless somebody says otherwise, many are kDecodeRows or more.
-// Weights in bf16 beside x in float have one class, that of dot products: oneDNN would need them
-// widened and packed for every tile (docs/decisions/0117-*.md).
+// Products x W^T have classes of kernels. Within one, a row's bits do not depend on the other rows:
+// few rows are dot products of our own that read each weight once, and so are many in float; tall
+// batches, as in training, go to oneDNN, with columns cut by (n, k) alone, and so do many in bf16.
+// Unless somebody says otherwise, kDecodeRows or more are a tall batch. Weights in bf16 beside x in
+// float are always dot products: oneDNN would need them widened and packed for every tile
+// (docs/decisions/0117-*.md, 0125-*.md).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace tephra::cpu {
 
 inline constexpr int64_t kDecodeRows = 16;  // the fewest rows of the oneDNN class
 
-enum class RowClass { by_count, few, many };
+enum class RowClass { by_count, few, many, tall };
 
 // While one lives, all products of its thread are of this class, however many rows they have: few
 // for steps of decoding side by side, which read the weights once for all of them; many for passes
@@ -35,7 +36,7 @@ class RowClassScope {
   RowClass before_;
 };
 
-// The class of a batch of so many rows, few or many, as the calling thread computes it.
+// The class of a batch of so many rows as the calling thread computes it; never by_count.
 RowClass row_class(int64_t rows);
 
 // C[m, n] = op(A) op(B) + bias + (accumulate ? C : 0), row-major; lda, ldb, ldc are row strides of
