@@ -50,8 +50,6 @@ class Descriptor {
   int fd_;
 };
 
-bool is_shortage(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
-
 [[noreturn]] void cannot_open(const Path& path, int error) {
   if (error == ENOENT) throw Error(Fault::usage, format("{}: does not exist", path.string()));
   const Fault fault = error == EIO ? Fault::data : Fault::usage;
@@ -180,6 +178,8 @@ size_t end_of_piece(const std::vector<int64_t>& blocks, size_t begin) {
 }
 
 }  // namespace
+
+bool is_shortage(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
 std::string read_file(const Path& path, int64_t max_bytes) {
   struct stat info {};

@@ -18,6 +18,9 @@ namespace tephra {
 
 using Path = std::filesystem::path;
 
+// Whether this error says that a disk, or what one may have of it, is full.
+bool is_shortage(int error);
+
 std::string read_file(const Path& path, int64_t max_bytes = int64_t{1} << 30);
 
 // A read-only mapping of a whole file, at an address that large pages can begin at.

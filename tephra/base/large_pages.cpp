@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstring>
 
 namespace tephra {
 namespace {
@@ -88,6 +89,18 @@ std::optional<PageSizes> page_sizes(std::span<const std::byte> bytes) {
   const auto page = static_cast<uintptr_t>(small_page());
   const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
   return PageMap().sizes(begin / page * page, (begin + bytes.size() + page - 1) / page * page);
+}
+
+std::optional<bool> large_pages_come() {
+  constexpr size_t kSize = 2 * kLargePage;  // holds one, wherever it begins
+  void* data = ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return {};
+  ::madvise(data, kSize, MADV_HUGEPAGE);
+  std::memset(data, 1, kSize);
+  const auto sizes = page_sizes({static_cast<const std::byte*>(data), kSize});
+  ::munmap(data, kSize);
+  if (!sizes) return {};
+  return sizes->large > 0;
 }
 
 std::vector<int64_t> cached_in_small_pages(int fd, std::span<const std::byte> mapping) {

@@ -20,6 +20,10 @@ struct PageSizes {
 // Nothing where the system does not tell (Linux before 6.7).
 std::optional<PageSizes> page_sizes(std::span<const std::byte> bytes);
 
+// Whether memory that this process takes now comes in large pages; nothing where the system does
+// not tell. It may say that there are such pages and have none left.
+std::optional<bool> large_pages_come();
+
 // Of a file mapped from its first byte on, at a multiple of 2 MiB: the blocks of 2 MiB, counted
 // from 0, that the system's cache holds wholly but in small pages. Nothing is read from the disk;
 // none where the system does not tell, or not of files of others.

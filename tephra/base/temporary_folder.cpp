@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "tephra/base/error.h"
 #include "tephra/base/host_name.h"
@@ -82,8 +83,22 @@ bool owner_is_gone(std::string_view owner) {
   return owner == end_of_owner() && ::kill(process, 0) != 0 && errno == ESRCH;
 }
 
+// The owner goes last: what is left by a process that is killed meanwhile still has one, or is
+// empty.
+void remove_folder(const Path& path) {
+  std::error_code error, ignored;
+  std::vector<Path> others;
+  for (std::filesystem::directory_iterator item(path, error), end; !error && item != end;
+       item.increment(error)) {
+    if (item->path().filename() != kTemporaryOwner) others.push_back(item->path());
+  }
+  for (const Path& other : others) std::filesystem::remove_all(other, ignored);
+  std::filesystem::remove_all(path, ignored);
+}
+
 // The owner is read under the lock: a folder that somebody else has just removed has none any more,
-// and neither has one whose maker has not locked it yet.
+// and neither has one whose maker has not locked it yet. An empty one may go from under its maker,
+// who makes another.
 void remove_abandoned(const Path& place, const std::string& prefix) {
   std::error_code error;
   for (std::filesystem::directory_iterator item(place, error), end; !error && item != end;
@@ -92,17 +107,19 @@ void remove_abandoned(const Path& place, const std::string& prefix) {
     if (!name.starts_with(prefix) || name.size() != prefix.size() + kRandomPart.size()) continue;
     const int fd = locked_folder(item->path(), LOCK_EX | LOCK_NB);
     if (fd < 0) continue;
-    std::error_code ignored;
-    if (is_ours(fd) && owner_is_gone(read_owner(fd))) {
-      std::filesystem::remove_all(item->path(), ignored);
+    if (is_ours(fd)) {
+      const std::string owner = read_owner(fd);
+      if (owner_is_gone(owner)) remove_folder(item->path());
+      if (owner.empty()) ::rmdir(item->path().c_str());  // refuses one that is not empty
     }
     ::close(fd);
   }
 }
 
 [[noreturn]] void refuse(const Path& place, int error) {
-  throw Error(Fault::usage, format("{}: cannot hold temporary files: {}; set TMPDIR to another",
-                                   place.string(), std::strerror(error)));
+  const Fault fault = is_shortage(error) ? Fault::data : Fault::usage;
+  throw Error(fault, format("{}: cannot hold temporary files: {}; set TMPDIR to another",
+                            place.string(), std::strerror(error)));
 }
 
 }  // namespace
@@ -111,23 +128,24 @@ TemporaryFolder::TemporaryFolder(const std::string& purpose) {
   const Path place = place_for_temporary_files();
   const std::string prefix = ".tephra-temporary-" + purpose + "-";
   remove_abandoned(place, prefix);
-  std::string name = (place / prefix).string() + std::string(kRandomPart);
-  if (::mkdtemp(name.data()) == nullptr) refuse(place, errno);
-  // Locked before it is marked: what is marked and not locked has lost its process. Where the disk
-  // has no locks, nobody else can take it either.
-  lock_ = locked_folder(name, LOCK_EX);
-  path_ = name;
-  if (const int error = write_owner(path_); error != 0) {
+  for (;;) {
+    std::string name = (place / prefix).string() + std::string(kRandomPart);
+    if (::mkdtemp(name.data()) == nullptr) refuse(place, errno);
+    // Locked before it is marked: what is marked and not locked has lost its process. Where the
+    // disk has no locks, nobody else can take it either.
+    lock_ = locked_folder(name, LOCK_EX);
+    path_ = name;
+    const int error = write_owner(path_);
+    if (error == 0) return;
     remove();
-    refuse(place, error);
+    if (error != ENOENT) refuse(place, error);  // else somebody took it for abandoned
   }
 }
 
 TemporaryFolder::~TemporaryFolder() { remove(); }
 
 void TemporaryFolder::remove() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+  remove_folder(path_);
   if (lock_ >= 0) ::close(lock_);
 }
 

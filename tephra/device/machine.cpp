@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -143,16 +144,28 @@ int64_t group_value(const fs::path& path, const std::string& key) {
 // One version's names.
 struct GroupFiles {
   fs::path base;
-  const char *limit, *use, *droppable;
+  const char *limit, *use;
+  std::array<const char*, 2> files;  // which the system can drop
 };
 
+// The limit of a group, and what version 2 slows a process down at.
+std::optional<int64_t> limit_of(const fs::path& group, const GroupFiles& names) {
+  constexpr int64_t kNoLimit = int64_t{1} << 62;  // version 1 has a number for it
+  int64_t least = kNoLimit;
+  for (const char* name : {names.limit, "memory.high"}) {
+    const int64_t limit = bytes_of(first_line(group / name));  // "max" is 0
+    if (limit > 0) least = std::min(least, limit);
+  }
+  if (least == kNoLimit) return {};
+  return least;
+}
+
 std::optional<GroupMemory> memory_of(const fs::path& group, const GroupFiles& names) {
-  constexpr int64_t kNoLimit = int64_t{1} << 62;                    // version 1 has a number for it
-  const int64_t limit = bytes_of(first_line(group / names.limit));  // "max" is 0
-  if (limit <= 0 || limit >= kNoLimit) return {};
-  const int64_t use =
-      bytes_of(first_line(group / names.use)) - group_value(group / "memory.stat", names.droppable);
-  return GroupMemory{limit, std::clamp<int64_t>(limit - use, 0, limit)};
+  const std::optional<int64_t> limit = limit_of(group, names);
+  if (!limit) return {};
+  int64_t use = bytes_of(first_line(group / names.use));
+  for (const char* files : names.files) use -= group_value(group / "memory.stat", files);
+  return GroupMemory{*limit, std::clamp<int64_t>(*limit - use, 0, *limit)};
 }
 
 // Of this group and all above it.
@@ -171,9 +184,11 @@ void keep_least(fs::path path, const GroupFiles& names, std::optional<GroupMemor
 
 std::optional<GroupMemory> group_memory(const fs::path& root) {
   const fs::path mount = root / "sys/fs/cgroup";
-  const GroupFiles first{mount / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                         "total_inactive_file"};
-  const GroupFiles second{mount, "memory.max", "memory.current", "inactive_file"};
+  const GroupFiles first{mount / "memory",
+                         "memory.limit_in_bytes",
+                         "memory.usage_in_bytes",
+                         {"total_inactive_file", "total_active_file"}};
+  const GroupFiles second{mount, "memory.max", "memory.current", {"inactive_file", "active_file"}};
   std::optional<GroupMemory> least;
   std::ifstream groups(root / "proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {  // "4:cpu,memory:/a/b", "0::/a/b"

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tephra/base/json.h"
+#include "tephra/base/large_pages.h"
 #include "tephra/base/parallel.h"
 #include "tephra/base/text.h"
 #include "tephra/io/safetensors_format.h"
@@ -185,6 +186,21 @@ void SafetensorsFile::read(std::string_view name, std::span<std::byte> to) const
     file_->read(data_offset_ + e.begin + begin,
                 to.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
   });
+}
+
+std::vector<int64_t> SafetensorsFile::small_blocks(
+    const std::unordered_set<std::string>& tensors) const {
+  std::vector<int64_t> blocks = file_->small_blocks();
+  std::vector<bool> wanted(file_->bytes().size() / kLargePage + 1);
+  for (const TensorEntry& e : entries_) {
+    if (!tensors.contains(e.name)) continue;
+    for (int64_t at = (data_offset_ + e.begin) / kLargePage * kLargePage; at < data_offset_ + e.end;
+         at += kLargePage) {
+      wanted[static_cast<size_t>(at / kLargePage)] = true;
+    }
+  }
+  std::erase_if(blocks, [&](int64_t block) { return !wanted[static_cast<size_t>(block)]; });
+  return blocks;
 }
 
 void SafetensorsFile::release(std::string_view name) const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "tephra/base/files.h"
@@ -42,8 +43,9 @@ class SafetensorsFile {
   Tensor tensor(std::string_view name) const;
   // Its bytes, read into memory of the caller's.
   void read(std::string_view name, std::span<std::byte> to) const;
-  // See MappedFile: for a file whose tensors are read again and again.
-  std::vector<int64_t> small_blocks() const { return file_->small_blocks(); }
+  // See MappedFile: of the blocks that hold these tensors, which are read again and again; names
+  // that are not in the file are passed over.
+  std::vector<int64_t> small_blocks(const std::unordered_set<std::string>& tensors) const;
   bool copy_blocks(const std::vector<int64_t>& blocks, FunctionRef<void(int64_t)> copied) const {
     return file_->copy_blocks(blocks, copied);
   }

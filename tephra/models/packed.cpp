@@ -117,9 +117,12 @@ NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan
                               const LoadOptions& options) {
   std::vector<const WeightSource*> sources;
   std::vector<std::string> names;
-  int64_t bytes = 0;
+  int64_t bytes = 0, other = 0;  // other: of weights that do not stay as they are stored
   for (const WeightSource& source : plan.sources) {
-    if (!stays_as_stored(folder, source, options.mapped)) continue;
+    if (!stays_as_stored(folder, source, options.mapped)) {
+      other += source.parameter.shape.numel() * size_of(options.dtype);
+      continue;
+    }
     sources.push_back(&source);
     names.push_back(source.from[0]);
     bytes += folder.entry(names.back()).end - folder.entry(names.back()).begin;
@@ -128,7 +131,7 @@ NamedWeights weights_in_place(const TensorFolder& folder, const WeightPlan& plan
   if (belongs_in_memory(options.place, bytes)) {
     tensors = read_into_memory(folder, names);
   } else {
-    if (options.copy_small_pages && !names.empty()) copy_small_pages(folder);
+    if (options.copy_small_pages) copy_small_pages(folder, names, other);
     for (const std::string& name : names) tensors.push_back(folder.tensor(name));
   }
   NamedWeights weights;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/models/weight_memory.h"
 
+#include <unordered_set>
+
 #include "tephra/base/large_pages.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
@@ -50,15 +52,17 @@ Tensors read_into_memory(const TensorFolder& folder, const std::vector<std::stri
   return tensors;
 }
 
-void copy_small_pages(const TensorFolder& folder) {
-  if (!has_large_pages()) return;
+void copy_small_pages(const TensorFolder& folder, const std::vector<std::string>& names,
+                      int64_t other) {
+  if (names.empty() || !has_large_pages() || large_pages_come() == false) return;
+  const std::unordered_set<std::string> tensors(names.begin(), names.end());
   std::vector<std::vector<int64_t>> blocks;
   int64_t bytes = 0;
   for (const SafetensorsFile& file : folder.files()) {
-    blocks.push_back(file.small_blocks());
+    blocks.push_back(file.small_blocks(tensors));
     bytes += std::ssize(blocks.back()) * kLargePage;
   }
-  if (bytes == 0 || bytes > free_memory() / 2) return;
+  if (bytes == 0 || bytes > (free_memory() - other) / 2) return;
   Progress progress("copying weights into large pages", bytes, "B");
   for (size_t i = 0; i < blocks.size(); ++i) {
     // Without it all works as well, only slower: whoever has no more memory goes on.

@@ -18,9 +18,10 @@ bool belongs_in_memory(WeightPlace place, int64_t bytes);
 // These tensors, in this order. Shows progress; Fault::device when they do not fit.
 Tensors read_into_memory(const TensorFolder& folder, const std::vector<std::string>& names);
 
-// For weights that stay in the files: what the system's cache holds of them in small pages is
-// copied into large ones of our own, if half of the memory that is free has room for all of it.
-// Shows progress; never fails for want of memory.
-void copy_small_pages(const TensorFolder& folder);
+// For tensors that stay in the files: what the system's cache holds of them in small pages is
+// copied into large ones of our own, if half of the memory that is free has room for all of it,
+// after `other` bytes that the model will take. Shows progress; never fails for want of memory.
+void copy_small_pages(const TensorFolder& folder, const std::vector<std::string>& names,
+                      int64_t other);
 
 }  // namespace tephra

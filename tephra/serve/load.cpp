@@ -49,6 +49,9 @@ class StreamClient {
   StreamClient(const StreamClient&) = delete;
   StreamClient& operator=(const StreamClient&) = delete;
 
+  // When what was read last came: lines that came together came at once.
+  double came() const { return came_; }
+
   // A line of the answer; false at its end.
   bool line(std::string& line) {
     for (;;) {
@@ -89,6 +92,7 @@ class StreamClient {
     const ssize_t got = ::recv(fd_, bytes, sizeof bytes, 0);
     if (got <= 0) return false;
     held_.append(bytes, static_cast<size_t>(got));
+    came_ = steady_seconds();
     return true;
   }
 
@@ -96,6 +100,7 @@ class StreamClient {
   bool ok_ = false;
   std::string held_;
   size_t searched_ = 0;
+  double came_ = 0;
 };
 
 std::string body_of(const StreamLoadOptions& o, uint64_t number) {
@@ -137,19 +142,17 @@ Seen run_stream(const StreamLoadOptions& o, uint64_t number) {
     return seen;
   }
   double before = 0;
-  bool done = false;
+  bool done = false, alone = false;  // alone: the last event did not come with the one before it
   while (client.line(line)) {
     if (!line.starts_with("data: ")) continue;
     if (line == "data: [DONE]") {
       done = true;
       continue;
     }
-    const double now = steady_seconds();
-    if (before == 0) {
-      seen.first = now - begin;
-    } else {
-      seen.between.push_back(now - before);
-    }
+    const double now = client.came();
+    alone = before != 0 && now != before;
+    if (before == 0) seen.first = now - begin;
+    if (alone) seen.between.push_back(now - before);
     before = now;
     last = line.substr(6);
   }
@@ -157,7 +160,7 @@ Seen run_stream(const StreamLoadOptions& o, uint64_t number) {
     seen.loss = "the stream broke off: " + clipped(last, 200);
     return seen;
   }
-  if (!seen.between.empty()) seen.between.pop_back();  // the event with the usage
+  if (alone) seen.between.pop_back();  // the event with the usage
   const Json end = Json::parse(last, "the last event");
   const Fields usage = Fields(end, "the last event").object("usage");
   seen.tokens = usage.integer("completion_tokens");

@@ -30,7 +30,8 @@ struct StreamLoadReport {
   int64_t tokens = 0, cached_tokens = 0, prompt_tokens = 0;
   double seconds = 0;
   std::vector<double> first_token;  // seconds, sorted
-  std::vector<double> between;      // from one event of a stream to the next, sorted
+  // From one event of a stream to the next, sorted; events that came in one piece are one.
+  std::vector<double> between;
 };
 
 // Fault::interrupted when the program is to stop; streams that are open then are given up.

@@ -62,6 +62,7 @@ TEST(TemporaryFolders, RemoveWhatKilledProcessesLeft) {
   ASSERT_EQ(place.names().size(), 1u);
   EXPECT_TRUE(place.names()[0].starts_with(kPrefix)) << place.names()[0];
   leave(place / (kPrefix + "abcdef"), owner(kNoProcess, host_name()));
+  std::filesystem::create_directory(place / (kPrefix + "empty0"));  // killed before it had an owner
   { const TemporaryFolder next("test"); }
   EXPECT_EQ(place.names(), std::vector<std::string>{});
 }
@@ -108,6 +109,7 @@ TEST(TemporaryFolders, LeaveNothingOnAFullDisk) {
   const TemporaryPlace place;
   const FileLimit full(0);
   const Error error = error_of([] { TemporaryFolder folder("test"); });
+  EXPECT_EQ(error.fault(), Fault::data);
   EXPECT_EQ(error.what(), place.path().string() +
                               ": cannot hold temporary files: File too large; set TMPDIR to "
                               "another");

@@ -36,7 +36,10 @@ TEST(GroupMemory, IsTheLeastOfAllGroupsAbove) {
   EXPECT_EQ(group_memory(root.folder.path())->limit, 1000);
   EXPECT_EQ(group_memory(root.folder.path())->left, 300);
   root.write("sys/fs/cgroup/a/memory.stat", "anon 1\nactive_file 7\ninactive_file 200\n");
-  EXPECT_EQ(group_memory(root.folder.path())->left, 500) << "files can be dropped";
+  EXPECT_EQ(group_memory(root.folder.path())->left, 507) << "files can be dropped";
+  root.write("sys/fs/cgroup/a/memory.high", "1800\n");
+  EXPECT_EQ(group_memory(root.folder.path())->left, 307) << "beyond it a process hardly goes on";
+  root.write("sys/fs/cgroup/a/memory.high", "max\n");
   root.group("a", "max", "1700");
   root.group("a/b", "1000", "1200");
   EXPECT_EQ(group_memory(root.folder.path())->left, 0) << "beyond the limit, never less than none";
@@ -48,7 +51,9 @@ TEST(GroupMemory, OfVersionOneIsThatOfTheMemoryController) {
   EXPECT_FALSE(group_memory(root.folder.path()).has_value());
   root.write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "5000\n");
   root.write("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "4000\n");
-  root.write("sys/fs/cgroup/memory/a/memory.stat", "inactive_file 1\ntotal_inactive_file 500\n");
+  root.write("sys/fs/cgroup/memory/a/memory.stat",
+             "inactive_file 1\ntotal_inactive_file 300\n"
+             "total_active_file 200\n");
   EXPECT_EQ(group_memory(root.folder.path())->limit, 5000);
   EXPECT_EQ(group_memory(root.folder.path())->left, 1500);
 }
@@ -70,9 +75,11 @@ TEST(GroupMemory, IsNotKnownWithoutGroupsOrWithNonsense) {
 
 TEST(LargePages, AreNotThereForAProcessThatMayNotHaveThem) {
   const bool before = has_large_pages();
+  const int disabled = ::prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0);
+  ASSERT_GE(disabled, 0);
   ASSERT_EQ(::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
   EXPECT_FALSE(has_large_pages());
-  ASSERT_EQ(::prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
+  ASSERT_EQ(::prctl(PR_SET_THP_DISABLE, disabled, 0, 0, 0), 0);
   EXPECT_EQ(has_large_pages(), before);
 }
 

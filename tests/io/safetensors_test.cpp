@@ -7,6 +7,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/raw_safetensors.h"
 #include "tests/support/scratch.h"
+#include "tests/support/small_pieces.h"
 
 namespace tephra {
 namespace {
@@ -101,6 +102,24 @@ TEST(Safetensors, LargeTensorsComeBackWhateverTheirSizes) {
   expect_all();
   file.copy_blocks({0, 2, 3}, [](int64_t) {});
   expect_all();
+}
+
+TEST(Safetensors, SmallBlocksAreThoseOfTheTensorsAskedFor) {
+  const Scratch folder(std::filesystem::current_path());  // of files in memory there are none
+  Named tensors;
+  for (const char* name : {"a", "b", "c"}) {
+    tensors.emplace_back(name, counting({2 * kLargePage}, DType::u8));
+  }
+  write_safetensors(folder / "x", tensors);
+  write_in_small_pieces(folder / "x", read_file(folder / "x"));
+  if (MappedFile::open(folder / "x")->small_blocks().size() != 6) {
+    GTEST_SKIP() << "the system does not tell, or has the file in large pages";
+  }
+  const SafetensorsFile file = SafetensorsFile::open(folder / "x");
+  using Blocks = std::vector<int64_t>;  // the header pushes each tensor into a third one
+  EXPECT_EQ(file.small_blocks({"b", "none"}), (Blocks{2, 3, 4}));
+  EXPECT_EQ(file.small_blocks({"a", "c"}), (Blocks{0, 1, 2, 4, 5}));
+  EXPECT_EQ(file.small_blocks({}), Blocks{});
 }
 
 TEST(Safetensors, WritesColumnViewsDensely) {

@@ -18,6 +18,7 @@
 #include "tephra/models/weight_memory.h"
 #include "tests/support/error_of.h"
 #include "tests/support/scratch.h"
+#include "tests/support/small_pieces.h"
 
 namespace tephra {
 namespace {
@@ -158,16 +159,6 @@ TEST_F(Quantised, WeightsInMemoryGiveTheBitsOfMappedOnesAndNeedNoFile) {
   }
 }
 
-// Again, in pieces so small that the system's cache keeps it in small pages.
-void rewrite_in_small_pieces(const Path& path) {
-  const std::string text = read_file(path);
-  fs::remove(path);
-  std::ofstream file(path, std::ios::binary);
-  for (size_t i = 0; i < text.size(); i += 5000) {
-    file << std::string_view(text).substr(i, 5000) << std::flush;
-  }
-}
-
 TEST(SmallPages, AreCopiedOnlyForThoseWhoAskForIt) {
   const Scratch scratch(fs::current_path());  // files in memory are not copied
   Json config = preset_config("tiny");
@@ -175,13 +166,15 @@ TEST(SmallPages, AreCopiedOnlyForThoseWhoAskForIt) {
   const Path folder = scratch / "model";
   write_random_checkpoint(config, "tiny", folder, 3, RandomInit::lively,
                           quantised(PackedFormat::q8));
-  rewrite_in_small_pieces(folder / "model.safetensors");
+  const Path file = folder / "model.safetensors";
+  write_in_small_pieces(file, read_file(file));
   {
     const auto model = load_model(folder, {.mapped = true});
     EXPECT_TRUE(verify_checkpoint(folder).problems.empty());
     EXPECT_EQ(copied_file_bytes(), 0);
   }
-  if (TensorFolder::open(folder).files()[0].small_blocks().empty() || !has_large_pages()) {
+  if (MappedFile::open(file)->small_blocks().empty() || !has_large_pages() ||
+      large_pages_come() == false) {
     GTEST_SKIP() << "the system does not tell, or has the file in large pages";
   }
   const Tensor expected = logits_of(folder, /*mapped=*/true);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,8 @@ class Scratch {
   Scratch() : Scratch(scratch_disk()) {}
   explicit Scratch(const std::filesystem::path& disk) {
     std::string name = (disk / "tephra-test-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error(name + " cannot be made");
+    folder_ = name;
   }
   ~Scratch() {
     std::error_code ignored;

@@ -197,7 +197,7 @@ class GraphDecodeStep : public DecodeStep {
     constexpr int kLooks = 256;
     const gpu::Stream& stream = gpu::stream(plan_.device);
     stream.enter();
-    for (int looks = 1; !has_told(); ++looks) {
+    for (int64_t looks = 1; !has_told(); ++looks) {
       if (looks % kLooks == 0 && has_ended(stream)) break;
       std::this_thread::yield();
     }
