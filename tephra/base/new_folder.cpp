@@ -3,6 +3,8 @@
 
 #include <system_error>
 
+#include "tephra/base/temporary_name.h"
+
 namespace tephra {
 namespace {
 
@@ -25,6 +27,7 @@ std::vector<Path> missing_folders(const Path& path) {
 NewFolder::NewFolder(const Path& path) : path_(path), made_(missing_folders(path)) {
   try {
     make_writable_folder(path_);
+    remove_abandoned_temporaries(path_, ".safetensors");  // as large as a model
     was_empty_ = fs::is_empty(path_);
   } catch (...) {
     remove_made();

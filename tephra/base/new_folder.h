@@ -10,7 +10,8 @@
 
 namespace tephra {
 
-// Makes the folder (and its parents) if needed, as make_writable_folder does. Destroyed without
+// Makes the folder (and its parents) if needed, as make_writable_folder does, and removes what
+// killed processes left of safetensors in it. Destroyed without
 // keep(), all is as before: what was written here into an empty folder goes, and each folder that
 // was made here, unless somebody else has put something there meanwhile. One that held something
 // is left as it is.

@@ -6,6 +6,8 @@
 #include "tephra/base/json.h"
 #include "tephra/base/log.h"
 #include "tephra/base/signals.h"
+#include "tephra/base/terminal.h"
+#include "tephra/cli/chat_screen.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/model_device.h"
 #include "tephra/cli/sampling_flags.h"
@@ -162,7 +164,8 @@ class Output {
   void add_text(const std::string& text) {
     text_ += text;
     if (parser_) tell(parser_->add(text));
-    if (show_text_) show(text);
+    // A model's control characters could command the terminal.
+    if (show_text_) show(stdout_is_terminal() ? harmless(text) : text);
   }
   static void show(const std::string& text) {
     if (text.empty()) return;

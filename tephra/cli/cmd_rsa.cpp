@@ -12,7 +12,9 @@
 #include "tephra/base/new_folder.h"
 #include "tephra/base/progress.h"
 #include "tephra/base/signals.h"
+#include "tephra/base/terminal.h"
 #include "tephra/base/text.h"
+#include "tephra/cli/chat_screen.h"
 #include "tephra/cli/command.h"
 #include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
@@ -395,7 +397,8 @@ void write_tree(const Path& folder, const RsaReport& report) {
 }
 
 void print_one(const RsaQuestion& question, const RsaOutcome& outcome) {
-  print("{}\n", trim(outcome.tree.rounds.back()[outcome.chosen()].text));
+  const std::string text(trim(outcome.tree.rounds.back()[outcome.chosen()].text));
+  print("{}\n", stdout_is_terminal() ? harmless(text) : text);
   print_text(rsa_vote_table(question, outcome));
   if (!question.right) return;
   const RsaRound& last = outcome.rounds.back();

@@ -13,6 +13,7 @@
 #include "tephra/base/hash.h"
 #include "tephra/base/log.h"
 #include "tephra/base/progress.h"
+#include "tephra/base/sha.h"
 #include "tephra/base/signals.h"
 #include "tephra/base/text.h"
 #include "tephra/hub/part_file.h"
@@ -188,10 +189,11 @@ class Puller {
     }
   }
 
+  // By the content, so that another commit's file goes on with it, and by the name: several files
+  // may have one content.
   Path part_path(const HubFile& file) const {
-    const std::string key =
-        file.hash ? file.hash->hex : hash_text(xxh3(report_.commit + "\n" + file.name));
-    return work_ / (key + ".part");
+    const std::string content = file.hash ? file.hash->hex : hash_text(xxh3(report_.commit));
+    return work_ / format("{}-{}.part", content, hex_text(sha256(file.name)).substr(0, 16));
   }
 
   bool is_there(const HubFile& file, const Path& path) const {

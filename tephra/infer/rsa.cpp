@@ -359,7 +359,7 @@ std::optional<Rsa::Ended> Rsa::next(double seconds) {
     cancel();
     if (const auto failure = engine_.failure()) throw *failure;
     const bool failed = has_error(event.end.reason);
-    throw Error(failed ? Fault::internal : Fault::interrupted,
+    throw Error(failed ? Fault::data : Fault::interrupted,
                 failed ? "RSA: a trace failed: " + event.end.error : "RSA: stopped");
   }
   Work& work = problems_[event.problem];

@@ -10,6 +10,7 @@
 #include "tephra/base/parallel.h"
 #include "tephra/base/text.h"
 #include "tephra/device/cpu/gemm.h"
+#include "tephra/infer/sampler.h"
 
 namespace tephra {
 namespace {
@@ -361,8 +362,12 @@ void Scheduler::prefill_pass() {
     Sequence& s = *places[i];
     const auto count = static_cast<int64_t>(tokens[i].size());
     remember_blocks(s, s.fed - count);
-    if (s.request.prompt_logprobs) tell_prompt_logprobs(s, h_NH, row, count);
+    const bool finite = !s.request.prompt_logprobs || tell_prompt_logprobs(s, h_NH, row, count);
     row += count;
+    if (!finite) {
+      finish(places[i], EndReason::failed, kLogitsNotFinite);
+      continue;
+    }
     if (!s.reads_prompt()) keep_read_prompt(s, h_NH.slice_rows(row - 1, row));
     if (!s.reads_prompt() && s.said.empty()) heard.push_back({places[i], row - 1});
   }

@@ -101,7 +101,8 @@ class Scheduler {
   Tensor run(std::span<const Place> places, const std::vector<std::vector<int32_t>>& tokens,
              int64_t least_rows);
 
-  void tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t row, int64_t count);
+  // False when logits are not numbers.
+  bool tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t row, int64_t count);
   void choose(const Tensor& h_NH, const std::vector<Heard>& heard);
   // The tokens of some sequences, from their logits, a row each, on the host.
   void choose_from(const Tensor& logits, std::span<const Heard> heard);

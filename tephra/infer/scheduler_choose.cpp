@@ -49,7 +49,7 @@ float not_above(double value) {
 }  // namespace
 
 // One that was put aside reads its prompt again, and goes on telling where it had come to.
-void Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t row, int64_t count) {
+bool Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t row, int64_t count) {
   const int64_t first = s.fed - count;  // position of the first row
   const int64_t end = std::min(count, s.prompt_size() - 1 - first);
   for (int64_t begin = std::max<int64_t>(0, s.prompt_told - first); begin < end;
@@ -65,10 +65,12 @@ void Scheduler::tell_prompt_logprobs(Sequence& s, const Tensor& h_NH, int64_t ro
       tokens[static_cast<size_t>(i)] = {id, logprobs(row_of(logits, i), known, id, top)};
     });
     for (const EngineToken& token : tokens) {
+      if (std::isnan(token.logprobs.chosen)) return false;
       if (s.request.on_prompt_token) s.request.on_prompt_token(token);
     }
     s.prompt_told += std::ssize(tokens);
   }
+  return true;
 }
 
 void Scheduler::choose(const Tensor& h_NH, const std::vector<Heard>& heard) {

@@ -6,6 +6,8 @@
 #include <random>
 
 #include "tephra/base/clock.h"
+#include "tephra/base/format.h"
+#include "tephra/base/text.h"
 #include "tephra/serve/api_error.h"
 
 namespace tephra {
@@ -170,9 +172,22 @@ Json AnswerWriter::usage_event() const {
 }
 
 std::string AnswerWriter::token_text(int32_t id) const {
+  const std::string bytes = tokenizer_.bytes(id);
+  if (!is_utf8(bytes)) {
+    std::string text = "bytes:";
+    for (const char c : bytes) text += format("\\x{:02x}", static_cast<unsigned char>(c));
+    return text;
+  }
   const std::string text = tokenizer_.decode(std::span(&id, 1));
   return text.empty() ? tokenizer_.token(id) : text;
 }
+
+std::string AnswerWriter::token_bytes(int32_t id) const {
+  std::string bytes = tokenizer_.bytes(id);
+  return is_utf8(bytes) ? token_text(id) : bytes;
+}
+
+bool AnswerWriter::is_special(int32_t id) const { return tokenizer_.is_special(id); }
 
 std::string new_tool_call_id() { return random_id("call_"); }
 

@@ -42,7 +42,11 @@ class AnswerWriter {
  protected:
   Json envelope(const char* object) const;  // id, object, created, model
   void count(const AnswerPiece& piece);
+  // For logprobs. A part of a character is written by its bytes, bytes:\xe6\xbc, so that different
+  // tokens have different texts.
   std::string token_text(int32_t id) const;
+  std::string token_bytes(int32_t id) const;  // its own, which need not be UTF-8
+  bool is_special(int32_t id) const;          // no answer's text has it
 
  private:
   virtual const char* event_object() const = 0;
@@ -85,7 +89,8 @@ class CompletionWriter : public AnswerWriter {
   };
 
   const char* event_object() const override { return "text_completion"; }
-  void add_token(Answer& a, Logprobs& to, int32_t id, const tephra::Logprobs* logprobs);
+  void add_token(Answer& a, Logprobs& to, int32_t id, bool in_text,
+                 const tephra::Logprobs* logprobs);
   void open(size_t index, Answer& a, std::string& text, Logprobs& logprobs);
 
   int64_t n_, top_;

@@ -3,6 +3,7 @@
 
 #include "tephra/base/error.h"
 #include "tephra/base/text.h"
+#include "tephra/serve/http_parser.h"
 
 namespace tephra {
 namespace {
@@ -34,8 +35,8 @@ ApiKeys ApiKeys::load(const Path& file) {
 
 bool ApiKeys::admits(std::string_view authorization) const {
   if (!required()) return true;
-  constexpr std::string_view kBearer = "Bearer ";
-  if (!authorization.starts_with(kBearer)) return false;
+  constexpr std::string_view kBearer = "bearer ";  // in any case, by RFC 9110
+  if (ascii_lower(authorization.substr(0, kBearer.size())) != kBearer) return false;
   const std::string_view given = trim(authorization.substr(kBearer.size()));
   bool found = false;
   for (const std::string& key : keys_) {

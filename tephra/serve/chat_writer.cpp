@@ -23,8 +23,8 @@ ChatWriter::ChatWriter(const ChatRequest& request, std::string model, const Toke
 }
 
 Json ChatWriter::token_json(int32_t id, double logprob) const {
-  const std::string text = token_text(id);
-  return Json::Object{{"token", text}, {"logprob", logprob}, {"bytes", bytes_of(text)}};
+  return Json::Object{
+      {"token", token_text(id)}, {"logprob", logprob}, {"bytes", bytes_of(token_bytes(id))}};
 }
 
 Json ChatWriter::logprobs_of(const std::vector<EngineToken>& tokens) const {

@@ -7,8 +7,11 @@
 namespace tephra {
 namespace {
 
-int64_t characters(std::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
+bool continues_character(char c) { return (c & 0xc0) == 0x80; }
+
+// That begin in these bytes.
+int64_t characters(std::string_view bytes) {
+  return std::count_if(bytes.begin(), bytes.end(), [](char c) { return !continues_character(c); });
 }
 
 Json choice(size_t index, std::string text, Json logprobs, Json finish) {
@@ -35,12 +38,15 @@ Json CompletionWriter::Logprobs::json() const {
                       {"text_offset", offsets}};
 }
 
-void CompletionWriter::add_token(Answer& a, Logprobs& to, int32_t id,
+void CompletionWriter::add_token(Answer& a, Logprobs& to, int32_t id, bool in_text,
                                  const tephra::Logprobs* logprobs) {
   const std::string text = token_text(id);
   to.tokens.push_back(text);
-  to.offsets.push_back(a.offset);
-  a.offset += characters(text);
+  const std::string bytes = in_text ? token_bytes(id) : std::string();
+  // The rest of a character is where that began.
+  const bool rest = !bytes.empty() && continues_character(bytes[0]);
+  to.offsets.push_back(std::max<int64_t>(0, a.offset - (rest ? 1 : 0)));
+  a.offset += characters(bytes);
   to.token_logprobs.push_back(logprobs == nullptr ? Json() : Json(logprobs->chosen));
   Json top;
   if (logprobs != nullptr) {
@@ -59,7 +65,9 @@ void CompletionWriter::open(size_t index, Answer& a, std::string& text, Logprobs
   const size_t prompt = index / static_cast<size_t>(n_);
   text = echo_.texts[prompt] + text;
   if (top_ >= 0 && !echo_.ids[prompt].empty()) {
-    add_token(a, logprobs, echo_.ids[prompt][0], nullptr);
+    const int32_t first = echo_.ids[prompt][0];  // may be one that the tokenizer added
+    const bool in_text = !is_special(first) || echo_.texts[prompt].starts_with(token_text(first));
+    add_token(a, logprobs, first, in_text, nullptr);
   }
 }
 
@@ -69,8 +77,10 @@ std::vector<Json> CompletionWriter::events(const AnswerPiece& piece) {
   std::string text = piece.text;
   Logprobs logprobs;
   open(piece.answer, a, text, logprobs);
-  for (const EngineToken& t : piece.prompt_tokens) add_token(a, logprobs, t.id, &t.logprobs);
-  for (const EngineToken& t : piece.tokens) add_token(a, logprobs, t.id, &t.logprobs);
+  for (const EngineToken& t : piece.prompt_tokens) add_token(a, logprobs, t.id, true, &t.logprobs);
+  for (const EngineToken& t : piece.tokens) {
+    add_token(a, logprobs, t.id, !is_special(t.id), &t.logprobs);
+  }
   if (piece.end) a.finish = piece.end->reason == EndReason::length ? "length" : "stop";
   if (streams()) {
     Json event = envelope(event_object());

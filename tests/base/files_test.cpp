@@ -117,6 +117,27 @@ TEST(NewFolder, IsAsBeforeUnlessItIsKept) {
   EXPECT_FALSE(std::filesystem::exists(scratch / "z/a"));
 }
 
+TEST(NewFolder, IsRidOfWhatKilledProcessesLeftOfAModel) {
+  const Scratch scratch;
+  constexpr const char* kNoProcess = "999999999";  // above all numbers that Linux gives
+  const std::string mine = std::to_string(::getpid());
+  const auto leave = [&](const std::string& file, const std::string& process) {
+    write_file(scratch / format(".{}.{}-0.tmp", file, process), "");
+  };
+  leave("model.safetensors", kNoProcess);
+  leave(format(".model-00001-of-00002.safetensors.{}-0.tmp", kNoProcess), kNoProcess);
+  EXPECT_TRUE(NewFolder(scratch.path()).was_empty());
+  EXPECT_EQ(scratch.names(), Names{});
+  leave("model.safetensors", mine);  // still written
+  leave("notes.txt", kNoProcess);    // nothing of ours
+  leave("a.safetensors", "12x");
+  leave("a.safetensors", "");
+  write_file(scratch / "model.safetensors.999999999-0.tmp", "");
+  const Names before = scratch.names();
+  EXPECT_FALSE(NewFolder(scratch.path()).was_empty());
+  EXPECT_EQ(scratch.names(), before);
+}
+
 TEST(NewFolder, ThatCannotBeMadeLeavesNoParents) {
   const Scratch scratch;
   const Path path = scratch / "x" / std::string(300, 'n');  // no system has names so long

@@ -10,6 +10,7 @@ import pathlib
 import random
 import re
 import signal
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,10 @@ SMALL = {"config.json": b'{"model_type": "x"}\n', "sub dir/notes #1.txt": b"note
 
 def git_blob(content):
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+# What has come of model.safetensors: by its content and its name.
+PART = f"{hashlib.sha256(BIG).hexdigest()}-{hashlib.sha256(b'model.safetensors').hexdigest()[:16]}.part"
 
 
 class Hub:
@@ -193,6 +198,15 @@ class Pull(unittest.TestCase):
         self.assertIn("not what the hub's hash says", self.pull(hub).stderr)
         self.check_files(hub)
 
+    def test_pulls_files_of_one_content_side_by_side(self):
+        for content in (b"", b"the same\n" * 400):
+            files = {**SMALL, **{f"{folder}/__init__.py": content for folder in "abcdefgh"}}
+            with self.subTest(len(content)):
+                hub = self.hub(files=files)
+                self.pull(hub)
+                self.check_files(hub)
+                shutil.rmtree(self.out)
+
     def test_gives_up_on_bytes_that_stay_wrong(self):
         def act(handler, path, _):
             if path.endswith("config.json"):
@@ -208,7 +222,7 @@ class Pull(unittest.TestCase):
         hub = self.hub()
         work = self.out / ".tephra-pull"
         work.mkdir(parents=True)
-        part = work / (hashlib.sha256(BIG).hexdigest() + ".part")
+        part = work / PART
         part.write_bytes(BIG[:1000])
 
         def act(handler, path, _):
@@ -228,7 +242,7 @@ class Pull(unittest.TestCase):
                 work = self.out / ".tephra-pull"
                 work.mkdir(parents=True, exist_ok=True)
                 (self.out / "model.safetensors").unlink(missing_ok=True)
-                (work / (hashlib.sha256(BIG).hexdigest() + ".part")).write_bytes(content)
+                (work / PART).write_bytes(content)
                 self.pull(hub)
                 self.check_files(hub)
 
@@ -340,7 +354,7 @@ class Pull(unittest.TestCase):
         self.addCleanup(gate.set)
         child = subprocess.Popen(self.command(), stderr=subprocess.DEVNULL,
                                  stdout=subprocess.DEVNULL, env=self.environment(hub))
-        part = self.out / ".tephra-pull" / (hashlib.sha256(BIG).hexdigest() + ".part")
+        part = self.out / ".tephra-pull" / PART
         for _ in range(1000):
             if part.exists() and part.stat().st_size == 2_000_000:
                 break
@@ -372,7 +386,7 @@ class Pull(unittest.TestCase):
         hub = self.hub(act=act)
         self.addCleanup(gate.set)
         child = subprocess.Popen(self.command(), stderr=subprocess.PIPE, env=self.environment(hub))
-        part = self.out / ".tephra-pull" / (hashlib.sha256(BIG).hexdigest() + ".part")
+        part = self.out / ".tephra-pull" / PART
         for _ in range(1000):
             if part.exists() and part.stat().st_size == 1000:
                 break

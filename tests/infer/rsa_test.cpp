@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "tephra/base/json.h"
@@ -383,6 +384,16 @@ TEST_F(RsaTest, StopsWhenItIsLetGoAndSaysWhenTheEngineIsStopped) {
   engine.cancel_all();
   const Error error = error_of([&] { rsa.run(); });
   EXPECT_EQ(error.fault(), Fault::interrupted);
+}
+
+TEST_F(RsaTest, ABrokenModelIsAFaultOfItsFiles) {
+  const auto model = load_model(*scratch_ / "model", {});
+  model->parameters().at(0).set(0, std::nan(""));
+  Engine engine(*model, engine_options());
+  Rsa rsa(engine, *tokenizer_, {problem(1)}, small());
+  const Error error = error_of([&] { rsa.run(); });
+  EXPECT_EQ(error.fault(), Fault::data);
+  EXPECT_NE(std::string(error.what()).find(kLogitsNotFinite), std::string::npos) << error.what();
 }
 
 TEST_F(RsaTest, SaysWhatMakesNoSense) {

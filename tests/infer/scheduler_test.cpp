@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -599,6 +600,27 @@ TEST(Scheduler, RefusesWhatItCouldNeverServe) {
   options.kv_memory = 10;
   EXPECT_EQ(message_of([&] { Scheduler(*model, options); }),
             "KV memory: 10 B do not hold a block of 16 tokens, which takes 7.2 KiB; give more");
+}
+
+// A likelihood that nobody can read is no answer.
+TEST(Scheduler, PromptLogprobsOfABrokenModelFail) {
+  const auto model = tiny_for_engine();
+  model->parameters().at(0).set(0, std::nan(""));
+  Scheduler scheduler(*model, small_blocks());
+  Answer broken;
+  EngineRequest r = request_of(5, broken);
+  r.max_new_tokens = 0;
+  r.prompt_logprobs = true;
+  int64_t told = 0;
+  r.on_prompt_token = [&](const EngineToken& token) { told += std::isnan(token.logprobs.chosen); };
+  scheduler.add(std::move(r));
+  while (scheduler.step()) {
+  }
+  ASSERT_TRUE(broken.ended);
+  EXPECT_EQ(broken.end.reason, EndReason::failed);
+  EXPECT_EQ(broken.end.error, kLogitsNotFinite);
+  EXPECT_EQ(told, 0);
+  EXPECT_EQ(scheduler.stats().running, 0);
 }
 
 }  // namespace

@@ -151,6 +151,45 @@ TEST_F(ApiTest, EchoesAPromptWithItsLogprobs) {
   EXPECT_EQ(at(none, {"choices", "0", "logprobs", "tokens"}).array().size(), 4u);
 }
 
+// The bytes of a token as logprobs write it.
+std::string bytes_of_token(std::string token) {
+  if (!token.starts_with("bytes:")) return token;
+  std::string bytes;
+  for (size_t i = 6; i < token.size(); i += 4) {  // \\xe6
+    bytes += static_cast<char>(std::stoi(token.substr(i + 2, 2), nullptr, 16));
+  }
+  return bytes;
+}
+
+TEST_F(ApiTest, TellsPartsOfCharactersApart) {
+  const std::string prompt = "Grüße 漢字 łódź, é!";
+  const Json r = complete(
+      format(R"({{"prompt": "{}", "echo": true, "logprobs": 5, "max_tokens": 0}})", prompt));
+  const Json& logprobs = at(r, {"choices", "0", "logprobs"});
+  const auto& tokens = at(logprobs, {"tokens"}).array();
+  const auto& offsets = at(logprobs, {"text_offset"}).array();
+  std::string joined;
+  bool parts = false;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::string& token = tokens[i].string();
+    parts = parts || token.starts_with("bytes:");
+    const auto begun =
+        std::count_if(joined.begin(), joined.end(), [](char c) { return (c & 0xc0) != 0x80; });
+    const std::string bytes = bytes_of_token(token);
+    const bool rest = (bytes[0] & 0xc0) == 0x80;
+    EXPECT_EQ(offsets[i].integer(), begun - (rest ? 1 : 0)) << token;
+    joined += bytes;
+    if (i == 0) continue;
+    const Json& top = at(logprobs, {"top_logprobs"}).array()[i];
+    ASSERT_NE(top.find(token), nullptr) << token;
+    EXPECT_EQ(top.find(token)->number(), at(logprobs, {"token_logprobs"}).array()[i].number());
+    EXPECT_GE(top.object().size(), 5u) << "none took another's place";
+  }
+  EXPECT_EQ(joined, prompt);
+  EXPECT_TRUE(parts) << "this tokenizer has whole characters";
+  EXPECT_EQ(at(r, {"choices", "0", "text"}).string(), prompt);
+}
+
 // What lm-evaluation-harness' local-completions sends for a likelihood, and how it reads the
 // answer: of each choice token_logprobs[context length : -1], and greedy where each is its top's
 // largest.
@@ -392,6 +431,7 @@ TEST_F(ApiTest, AsksForAKey) {
   EXPECT_EQ(get("/v1/models").status, 401);
   for (const auto& [value, status] :
        std::vector<std::pair<std::string, int>>{{"Bearer secret-two", 200},
+                                                {"bearer secret-two", 200},
                                                 {"Bearer secret", 401},
                                                 {"secret-one", 401},
                                                 {"Bearer ", 401}}) {
