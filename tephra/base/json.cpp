@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "tephra/base/error.h"
 #include "tephra/base/text.h"
@@ -39,8 +39,9 @@ class Cursor {
 // Receives nlohmann's events and builds our tree, with an explicit stack of open containers.
 class Builder {
  public:
-  Builder(std::string_view text, const std::string& where, int max_depth, const char** at)
-      : text_(text), where_(where), max_depth_(max_depth), at_(at) {}
+  Builder(std::string_view text, const std::string& where, int max_depth, Json::Repeats repeats,
+          const char** at)
+      : text_(text), where_(where), max_depth_(max_depth), repeats_(repeats), at_(at) {}
 
   Json take() { return std::move(root_); }
 
@@ -71,10 +72,12 @@ class Builder {
   bool end_array() { return close(); }
   bool key(std::string& name) {
     Level& level = levels_.back();
-    if (!level.seen.insert(name).second) {
+    const auto [at, fresh] = level.seen.try_emplace(name, level.seen.size());
+    if (!fresh && repeats_ == Json::Repeats::refused) {
       fail(position(), format("the key '{}' appears twice in one object", clipped(name, 80)));
     }
     level.key = std::move(name);
+    level.at = at->second;
     return true;
   }
   bool parse_error(size_t offset, const std::string&, const nlohmann::json::exception& e) {
@@ -85,7 +88,8 @@ class Builder {
   struct Level {
     Json container;
     std::string key;
-    std::unordered_set<std::string> seen;
+    size_t at = 0;  // its place among the members
+    std::unordered_map<std::string, size_t> seen;
   };
 
   size_t position() const { return static_cast<size_t>(*at_ - text_.data()); }
@@ -94,7 +98,7 @@ class Builder {
     if (levels_.size() >= static_cast<size_t>(max_depth_)) {
       fail(position(), format("nested deeper than {} levels", max_depth_));
     }
-    levels_.push_back({std::move(container), {}, {}});
+    levels_.push_back({.container = std::move(container), .key = {}, .seen = {}});
     return true;
   }
 
@@ -109,8 +113,10 @@ class Builder {
       root_ = std::move(value);
     } else if (Level& level = levels_.back(); level.container.is_array()) {
       level.container.array().push_back(std::move(value));
+    } else if (Json::Object& members = level.container.object(); level.at < members.size()) {
+      members[level.at].second = std::move(value);
     } else {
-      level.container.object().emplace_back(std::move(level.key), std::move(value));
+      members.emplace_back(std::move(level.key), std::move(value));
     }
     return true;
   }
@@ -130,6 +136,7 @@ class Builder {
   std::string_view text_;
   const std::string& where_;
   int max_depth_;
+  Json::Repeats repeats_;
   const char** at_;
   Json root_;
   std::vector<Level> levels_;
@@ -233,10 +240,10 @@ void append_value(std::string& out, const Json& value, int indent, int depth) {
 
 }  // namespace
 
-Json Json::parse(std::string_view text, const std::string& where, int max_depth) {
+Json Json::parse(std::string_view text, const std::string& where, int max_depth, Repeats repeats) {
   const char* at = text.data();
   const char* end = text.data() + text.size();
-  Builder builder(text, where, max_depth, &at);
+  Builder builder(text, where, max_depth, repeats, &at);
   // The library takes a NUL byte for the end of its input.
   if (const size_t nul = text.find('\0'); nul != text.npos) {
     builder.fail(nul + 1, "a NUL byte, which JSON does not allow");

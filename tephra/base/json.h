@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON values. Parsing is strict (UTF-8, no duplicate keys, bounded depth) and done by
+// JSON values. Parsing is strict (UTF-8, no duplicate keys but where asked, bounded depth), done by
 // nlohmann-json, which only json.cpp includes.
 #pragma once
 
@@ -29,7 +29,9 @@ class Json {
   Json(Object value) : value_(std::move(value)) {}         // NOLINT
 
   // `where` names the source in error messages, which give line and column. Fault::data.
-  static Json parse(std::string_view text, const std::string& where, int max_depth = 64);
+  enum class Repeats { refused, last };  // of a key in one object: an error, or the last counts
+  static Json parse(std::string_view text, const std::string& where, int max_depth = 64,
+                    Repeats repeats = Repeats::refused);
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_bool() const { return std::holds_alternative<bool>(value_); }

@@ -333,8 +333,8 @@ HttpResponse Api::chat(const HttpRequest& http, const HttpClientConnection& clie
   } else {
     source = start_rsa(r, sourced.messages, chat_options);
   }
-  const ChatParserOptions parsing{.starts_thinking = ChatSession::opens_thinking(prompt),
-                                  .tools = tools};
+  const ChatParserOptions parsing{
+      .starts_thinking = ChatSession::opens_thinking(prompt), .tools = tools, .held = must_call(r)};
   auto writer = std::make_unique<ChatWriter>(r, options_.model_name, tokenizer_, parsing,
                                              static_cast<size_t>(r.n));
   writer->attach(std::move(sourced.report));

@@ -2,11 +2,14 @@
 #include "tephra/serve/output_form.h"
 
 #include <algorithm>
+#include <set>
 
 #include "tephra/base/error.h"
 #include "tephra/base/text.h"
 #include "tephra/serve/api_error.h"
 #include "tephra/text/json_grammar.h"
+#include "tephra/text/schema_words.h"
+#include "tephra/text/tool_argument.h"
 
 namespace tephra {
 namespace {
@@ -16,29 +19,48 @@ constexpr Place kEnd = ByteGrammar::kReturn;
 constexpr size_t kMostKept = 16;
 
 // The grammars that the chat parser reads (text/chat_parser.h).
-Place tool_value(ByteGrammar& g, JsonGrammar& json, const Json& schema, const Json& root,
-                 const std::string& where, Place next) {
-  const Json* type = schema.is_object() ? schema.find("type") : nullptr;
-  const bool text = type != nullptr && type->is_string() && type->string() == "string";
-  const Json* choices = text ? schema.find("enum") : nullptr;
-  if (choices != nullptr && choices->is_array() && !choices->array().empty()) {
-    std::vector<Place> places;
-    for (const Json& each : choices->array()) {
-      require_field(each.is_string(), "tools", "{}/enum: expected strings", where);
-      places.push_back(g.literal(each.string() + "\n</parameter>\n", next));
+struct CallGrammar {
+  explicit CallGrammar(ByteGrammar& grammar)
+      : g(grammar), json(grammar, call_end_tags()), text(grammar.new_rule()) {
+    std::set<int> own = {256};
+    for (const std::string& tag : call_end_tags()) own.insert(tag.begin(), tag.end());
+    std::vector<Place> others;
+    int from = 0;
+    for (const int c : own) {
+      if (from < c) {
+        others.push_back(
+            g.byte(static_cast<unsigned char>(from), static_cast<unsigned char>(c - 1), kEnd));
+      }
+      from = c + 1;
     }
-    return g.any_of(places);
+    const ByteGrammar::Rule other = g.new_rule();
+    g.define(other, g.any_of(others));
+    g.define(text, g.without(call_end_tags(), other, kEnd));
   }
-  if (text || !schema.is_object() || schema.object().empty()) {
-    return g.until("\n</parameter>", g.literal("\n", next));
+
+  ByteGrammar& g;
+  JsonGrammar json;
+  ByteGrammar::Rule text;  // any, but for the tags
+};
+
+Place tool_value(CallGrammar& call, const ToolParameter& parameter, const std::string& where,
+                 Place next) {
+  ByteGrammar& g = call.g;
+  const Place end = g.literal("</parameter>\n", next), line_end = g.literal("\n", end);
+  const std::optional<ArgumentText> text = argument_text(parameter);
+  if (!text) {
+    return g.call(call.json.value_of(parameter.schema, parameter.root, where), line_end);
   }
-  return g.call(json.value_of(schema, root, where), g.literal("\n</parameter>\n", next));
+  if (text->choices.empty()) return g.call(call.text, end);
+  std::vector<Place> places;
+  for (const std::string& choice : text->choices) places.push_back(g.literal(choice, line_end));
+  return g.any_of(places);
 }
 
 // As it stands between <parameter= and >, so that it is read back as it is.
 bool can_be_written(const std::string& parameter) {
   return !parameter.empty() && trim(parameter) == parameter &&
-         parameter.find_first_of(">\r\n") == parameter.npos;
+         parameter.find_first_of("<>\r\n") == parameter.npos;
 }
 
 std::vector<std::string> required_names(const Json& parameters, const Json& properties) {
@@ -55,11 +77,26 @@ std::vector<std::string> required_names(const Json& parameters, const Json& prop
   return names;
 }
 
-Place tool_call(ByteGrammar& g, JsonGrammar& json, const Json& function) {
+// Further members of the object are never written.
+void check_words(const Json& parameters) {
+  static const std::set<std::string_view> kWords = {"type", "properties", "required",
+                                                    "additionalProperties"};
+  for (const auto& [word, value] : parameters.object()) {
+    require_field(kWords.contains(word) || is_annotation(word), "tools",
+                  "schema #: '{}' is not understood here; leave it out", clipped(word, 60));
+  }
+  const Json* type = parameters.find("type");
+  require_field(type == nullptr || (type->is_string() && type->string() == "object"), "tools",
+                "schema #: type: expected object");
+}
+
+Place tool_call(CallGrammar& call, const Json& function) {
+  ByteGrammar& g = call.g;
   static const Json kNone = Json::Object{};
   const std::string name = function.find("name")->string();
   const Json* parameters = function.find("parameters");
   if (parameters == nullptr || parameters->is_null()) parameters = &kNone;
+  check_words(*parameters);
   const Json* properties = parameters->find("properties");
   if (properties == nullptr) properties = &kNone;
   require_field(properties->is_object(), "tools", "#/properties: expected an object, got {}",
@@ -69,31 +106,35 @@ Place tool_call(ByteGrammar& g, JsonGrammar& json, const Json& function) {
   for (size_t i = properties->object().size(); i-- > 0;) {
     const auto& [key, schema] = properties->object()[i];
     require_field(can_be_written(key), "tools",
-                  "expected names of parameters without line breaks and >, got '{}'",
+                  "expected names of parameters without line breaks, < and >, got '{}'",
                   clipped(key, 60));
     const bool needed = std::find(required.begin(), required.end(), key) != required.end();
-    const Place said =
-        g.literal("<parameter=" + key + ">\n",
-                  tool_value(g, json, schema, *parameters, "#/properties/" + key, next));
+    const Place said = g.literal(
+        "<parameter=" + key + ">\n",
+        tool_value(call, {schema, *parameters}, "#/properties/" + clipped(key, 60), next));
     next = needed ? said : g.either(said, next);
   }
   return g.literal("<zyphra_tool_call>\n<function=" + name + ">\n", next);
 }
 
 Place some_tool_call(ByteGrammar& g, const ChatRequest& r) {
-  JsonGrammar json(g);
+  CallGrammar call(g);
   std::vector<Place> places;
   for (const Json& tool : r.tools.array()) {
     const Json& function = *tool.find("function");
     const bool meant =
         r.tool_choice == ToolChoice::required || function.find("name")->string() == r.tool_name;
-    if (meant) places.push_back(tool_call(g, json, function));
+    if (meant) places.push_back(tool_call(call, function));
   }
   require_field(!places.empty(), "tool_choice", "there is no tool '{}'", clipped(r.tool_name, 60));
   return g.any_of(places);
 }
 
 }  // namespace
+
+bool must_call(const ChatRequest& r) {
+  return r.tool_choice == ToolChoice::required || r.tool_choice == ToolChoice::named;
+}
 
 OutputForms::OutputForms(const Tokenizer& tokenizer, const TokenIds& ids)
     : tokenizer_(tokenizer), ids_(ids) {}
@@ -159,8 +200,7 @@ OutputForms::MakeFilter OutputForms::filter_for(const CommonRequest& r, bool thi
 }
 
 OutputForms::MakeFilter OutputForms::filter_for(const ChatRequest& r, bool thinking) {
-  const bool call = r.tool_choice == ToolChoice::required || r.tool_choice == ToolChoice::named;
-  if (!call) return filter_for(static_cast<const CommonRequest&>(r), thinking);
+  if (!must_call(r)) return filter_for(static_cast<const CommonRequest&>(r), thinking);
   require_field(r.form == OutputForm::text, "response_format",
                 "cannot be had together with a tool_choice that asks for a call");
   require_field(!r.ignore_eos, "ignore_eos",

@@ -15,6 +15,9 @@
 
 namespace tephra {
 
+// Whether the answer is held to a call of a tool.
+bool must_call(const ChatRequest& request);
+
 class OutputForms {
  public:
   using MakeFilter = std::function<std::unique_ptr<TokenFilter>()>;

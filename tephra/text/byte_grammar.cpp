@@ -2,6 +2,7 @@
 #include "tephra/text/byte_grammar.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "tephra/base/error.h"
@@ -78,6 +79,29 @@ ByteGrammar::Place ByteGrammar::until(std::string_view marker, Place next) {
     set(states[i], any_of(choices));
   }
   return states[0];
+}
+
+// Aho and Corasick: a state for each beginning of a marker that was just read.
+ByteGrammar::Place ByteGrammar::without(const std::vector<std::string>& markers, Rule other,
+                                        Place next) {
+  std::map<std::string, Place> states;
+  std::set<unsigned char> own;
+  for (const std::string& marker : markers) {
+    own.insert(marker.begin(), marker.end());
+    for (size_t i = 0; i < marker.size(); ++i) states.try_emplace(marker.substr(0, i), 0);
+  }
+  for (auto& [begun, place] : states) place = later();
+  for (const auto& [begun, place] : states) {
+    std::vector<Place> choices = {next, call(other, states.at(""))};
+    for (const unsigned char c : own) {
+      std::string text = begun + static_cast<char>(c);
+      if (std::find(markers.begin(), markers.end(), text) != markers.end()) continue;
+      while (!states.contains(text)) text.erase(0, 1);
+      choices.push_back(byte(c, c, states.at(text)));
+    }
+    set(place, any_of(choices));
+  }
+  return states.at("");
 }
 
 ByteGrammar::Place ByteGrammar::later() { return add({.op = Op::jump, .next = -1}); }

@@ -8,6 +8,7 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -29,6 +30,9 @@ class ByteGrammar {
   Place any_of(const std::vector<Place>& places);  // at least one
   // Any bytes up to and including the first `marker`.
   Place until(std::string_view marker, Place next);
+  // Text that holds none of the markers, none of which holds another. It is made of the markers'
+  // bytes and of texts of `other`, which have none of them.
+  Place without(const std::vector<std::string>& markers, Rule other, Place next);
   // A place to be filled in later, for loops.
   Place later();
   void set(Place later, Place target);

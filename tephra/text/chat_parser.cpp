@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "tephra/base/error.h"
 #include "tephra/base/text.h"
+#include "tephra/text/tool_argument.h"
 
 namespace tephra {
 namespace {
@@ -45,46 +45,22 @@ bool take_between(std::string_view& text, std::string_view open, std::string_vie
   return true;
 }
 
-bool allows(const Json& type, std::string_view name) {
-  if (type.is_string()) return type.string() == name;
-  return type.is_array() && std::any_of(type.array().begin(), type.array().end(),
-                                        [&](const Json& each) { return allows(each, name); });
+const Json* found(const Json* object, std::string_view key) {
+  return object != nullptr && object->is_object() ? object->find(key) : nullptr;
 }
 
-// The schema of a parameter; null when no tool says.
-const Json* schema_of(const Json& tools, std::string_view name, std::string_view parameter) {
+// The schema of a tool's parameters; null when no tool says.
+const Json* parameters_of(const Json& tools, std::string_view name) {
   if (!tools.is_array()) return nullptr;
   for (const Json& tool : tools.array()) {
-    const Json* function = tool.is_object() ? tool.find("function") : nullptr;
+    const Json* function = found(&tool, "function");
     if (function == nullptr) function = &tool;
-    const Json* found = function->is_object() ? function->find("name") : nullptr;
-    if (found == nullptr || !found->is_string() || found->string() != name) continue;
-    for (const std::string_view key :
-         {std::string_view("parameters"), std::string_view("properties"), parameter}) {
-      function = function->is_object() ? function->find(key) : nullptr;
-      if (function == nullptr) return nullptr;
+    const Json* called = found(function, "name");
+    if (called != nullptr && called->is_string() && called->string() == name) {
+      return found(function, "parameters");
     }
-    return function;
   }
   return nullptr;
-}
-
-bool parsed_json(std::string_view text, Json& value) {
-  try {
-    value = Json::parse(text, "argument");
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-bool fits(const Json& value, const Json& type) {
-  return (value.is_null() && allows(type, "null")) ||
-         (value.is_bool() && allows(type, "boolean")) ||
-         (value.is_int() && (allows(type, "integer") || allows(type, "number"))) ||
-         (value.is_number() && allows(type, "number")) ||
-         (value.is_array() && allows(type, "array")) ||
-         (value.is_object() && allows(type, "object"));
 }
 
 }  // namespace
@@ -235,24 +211,13 @@ bool ChatParser::read_call(std::string_view body, ToolCall& call) const {
   return function.find_first_not_of(" \t\r\n") == function.npos;
 }
 
-// By the tool's schema where it has a type. Without one, what reads as a JSON value other than a
-// string is that value.
 Json ChatParser::typed(const std::string& name, const std::string& parameter,
                        std::string_view text) const {
-  const Json* schema = schema_of(options_.tools, name, parameter);
-  const Json* type = schema != nullptr && schema->is_object() ? schema->find("type") : nullptr;
-  Json value;
-  const std::string_view trimmed = trim(text);
-  const bool json = parsed_json(trimmed, value);
-  if (type == nullptr) return json && !value.is_string() ? value : Json(std::string(text));
-  if (allows(*type, "string") && !(value.is_null() && json && allows(*type, "null"))) {
-    return std::string(text);
-  }
-  if (json && fits(value, *type)) return value;
-  if (allows(*type, "boolean") && (trimmed == "True" || trimmed == "False"))
-    return trimmed == "True";
-  if (allows(*type, "null") && trimmed == "None") return {};
-  return std::string(text);  // the caller's own check will say what is wrong with it
+  const Json* root = parameters_of(options_.tools, name);
+  const Json* schema = found(found(root, "properties"), parameter);
+  if (schema == nullptr) return read_argument(text);
+  return options_.held ? read_held_argument({*schema, *root}, text)
+                       : read_argument({*schema, *root}, text);
 }
 
 }  // namespace tephra

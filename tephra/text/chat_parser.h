@@ -30,6 +30,9 @@ struct ChatParserOptions {
   bool starts_thinking = false;
   // The tools offered, as in the request; their schemas type the arguments. Null: all are guessed.
   Json tools;
+  // A grammar held the model to a call (serve/output_form.h), which fixes how arguments are
+  // written.
+  bool held = false;
 };
 
 // A call that is malformed (no name, no end, text between the tags) is told as content, word for

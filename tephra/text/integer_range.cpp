@@ -45,38 +45,34 @@ Place same_length(ByteGrammar& g, const std::string& least, const std::string& m
   return g.any_of(places);
 }
 
-// From `least` to `most`, both 0 or more; `most` below 0: without end.
+// Numbers of `least` to `most` digits, both at least 1.
+Place any_natural(ByteGrammar& g, size_t least, size_t most, Place next) {
+  Place more = next;
+  for (size_t i = least; i < most; ++i) more = g.either(next, g.byte('0', '9', more));
+  return g.byte('1', '9', any_digits(g, least - 1, more));
+}
+
+// Both bounds 0 or more.
 Place natural_range(ByteGrammar& g, int64_t least, int64_t most, Place next) {
-  const bool bounded = most >= 0;
-  const std::string low = std::to_string(least);
-  const std::string high = bounded ? std::to_string(most) : low;
-  std::vector<Place> places;
-  for (size_t length = low.size(); length <= high.size(); ++length) {
-    const std::string first = length == low.size() ? low : "1" + std::string(length - 1, '0');
-    const bool last = bounded && length == high.size();
-    places.push_back(
-        same_length(g, first, last ? high : std::string(length, '9'), 0, true, true, next));
-  }
-  if (!bounded) {  // anything with more digits
-    const Place more = g.later();
-    g.set(more, g.either(next, g.byte('0', '9', more)));
-    places.push_back(g.byte('1', '9', any_digits(g, high.size(), more)));
+  const std::string low = std::to_string(least), high = std::to_string(most);
+  if (low.size() == high.size()) return same_length(g, low, high, 0, true, true, next);
+  const std::string nines(low.size(), '9'), round = "1" + std::string(high.size() - 1, '0');
+  std::vector<Place> places = {same_length(g, low, nines, 0, true, true, next),
+                               same_length(g, round, high, 0, true, true, next)};
+  if (low.size() + 1 < high.size()) {
+    places.push_back(any_natural(g, low.size() + 1, high.size() - 1, next));
   }
   return g.any_of(places);
 }
 
 }  // namespace
 
-Place integer_range(ByteGrammar& g, std::optional<int64_t> least, std::optional<int64_t> most,
-                    Place next) {
+Place integer_range(ByteGrammar& g, int64_t least, int64_t most, Place next) {
   std::vector<Place> places;
-  if (!most || *most >= 0) {
-    places.push_back(
-        natural_range(g, std::max<int64_t>(0, least.value_or(0)), most.value_or(-1), next));
-  }
-  if (!least || *least < 0) {
-    const int64_t nearest = std::max<int64_t>(1, -most.value_or(-1));
-    places.push_back(g.literal("-", natural_range(g, nearest, -least.value_or(1), next)));
+  if (most >= 0) places.push_back(natural_range(g, std::max<int64_t>(0, least), most, next));
+  if (least < 0) {
+    const int64_t nearest = std::max<int64_t>(1, -most);
+    places.push_back(g.literal("-", natural_range(g, nearest, -least, next)));
   }
   return g.any_of(places);
 }

@@ -2,14 +2,14 @@
 // The integers of a range, written in decimal.
 #pragma once
 
-#include <optional>
+#include <cstdint>
 
 #include "tephra/text/byte_grammar.h"
 
 namespace tephra {
 
-// At least one of the bounds is given, and they leave something.
-ByteGrammar::Place integer_range(ByteGrammar& g, std::optional<int64_t> least,
-                                 std::optional<int64_t> most, ByteGrammar::Place next);
+// The bounds leave something, and the opposite of each is an int64_t, too.
+ByteGrammar::Place integer_range(ByteGrammar& g, int64_t least, int64_t most,
+                                 ByteGrammar::Place next);
 
 }  // namespace tephra

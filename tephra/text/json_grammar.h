@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,9 @@ namespace tephra {
 
 class JsonGrammar {
  public:
-  explicit JsonGrammar(ByteGrammar& grammar);
+  // `never`: what no text holds as it stands. Such markers begin with an < and can be had with that
+  // one escaped.
+  explicit JsonGrammar(ByteGrammar& grammar, std::vector<std::string> never = {});
 
   using Place = ByteGrammar::Place;
   using Rule = ByteGrammar::Rule;
@@ -33,10 +36,16 @@ class JsonGrammar {
   void define_string();
   void define_number();
   void define_containers();
+  Place characters_without(const std::set<unsigned char>& ascii) const;  // one of them
   Place string_body(Place next) const;  // characters, any number of them
+  std::string spelled(const Json& value) const;
+  // Whether this character is written as an escape where the markers are not looked for.
+  bool escapes(uint32_t character) const { return !never_.empty() && character == '<'; }
 
   ByteGrammar& g_;
-  Rule space_, character_, text_, string_, integer_, number_, value_, object_, array_;
+  std::vector<std::string> never_;
+  // text_: any number of character_; free_: of those that character_ only has as escapes, too.
+  Rule space_, character_, text_, free_, string_, integer_, number_, value_, object_, array_;
 };
 
 }  // namespace tephra

@@ -262,7 +262,12 @@ class PatternParser {
 
 class PatternWriter {
  public:
-  explicit PatternWriter(ByteGrammar& g) : g_(g) {}
+  PatternWriter(ByteGrammar& g, bool escape_less) : g_(g) {
+    if (escape_less) escaped_.push_back({'<', '<'});
+    plain_ = escaped_;
+    plain_.push_back({0xd800, 0xdfff});  // surrogates
+    plain_ = opposite(plain_);
+  }
 
   Place write(const Node& node, Place next) {
     switch (node.kind) {
@@ -300,17 +305,21 @@ class PatternWriter {
   Place write_characters(const Characters& set, Place next) {
     std::vector<Place> places;
     for (const Range r : set) {
-      for (uint32_t c = r.low; c <= std::min<uint32_t>(r.high, 0x7f); ++c) {
-        if (c < 0x20 || c == '"' || c == '\\') places.push_back(escaped(c, next));
+      for (const Range part : common(r, escaped_)) {
+        for (uint32_t c = part.low; c <= part.high; ++c) places.push_back(escaped(c, next));
       }
-      // Between those and the surrogates, and behind them.
-      for (const Range plain : {Range{0x20, 0x21}, Range{0x23, 0x5b}, Range{0x5d, 0xd7ff},
-                                Range{0xe000, kLastCharacter}}) {
-        const Range part{std::max(r.low, plain.low), std::min(r.high, plain.high)};
-        if (part.low <= part.high) utf8(part, next, places);
-      }
+      for (const Range part : common(r, plain_)) utf8(part, next, places);
     }
     return places.empty() ? g_.never() : g_.any_of(places);
+  }
+
+  static Characters common(Range r, const Characters& set) {
+    Characters parts;
+    for (const Range each : set) {
+      const Range part{std::max(r.low, each.low), std::min(r.high, each.high)};
+      if (part.low <= part.high) parts.push_back(part);
+    }
+    return parts;
   }
 
   Place escaped(uint32_t c, Place next) {
@@ -364,6 +373,7 @@ class PatternWriter {
   }
 
   ByteGrammar& g_;
+  Characters escaped_ = {{0, 0x1f}, {'"', '"'}, {'\\', '\\'}}, plain_;
 };
 
 #define TEPHRA_DATE                                                                            \
@@ -376,11 +386,11 @@ class PatternWriter {
 }  // namespace
 
 Place pattern_grammar(ByteGrammar& g, std::string_view pattern, const std::string& where,
-                      ByteGrammar::Rule any_text, Place next) {
+                      const PatternText& text, Place next) {
   const PatternParser::Whole whole = PatternParser(pattern, where).parse();
-  if (!whole.to_end) next = g.call(any_text, next);
-  const Place inside = PatternWriter(g).write(whole.node, next);
-  return whole.from_start ? inside : g.call(any_text, inside);
+  if (!whole.to_end) next = g.call(text.any, next);
+  const Place inside = PatternWriter(g, text.escape_less).write(whole.node, next);
+  return whole.from_start ? inside : g.call(text.any, inside);
 }
 
 std::string_view pattern_of_format(std::string_view format) {

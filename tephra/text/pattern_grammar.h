@@ -12,10 +12,12 @@
 
 namespace tephra {
 
-// `any_text`: characters, any number of them, as a rule; they may stand where the pattern is not
-// anchored.
+struct PatternText {
+  ByteGrammar::Rule any;     // characters, any number of them, where the pattern is not anchored
+  bool escape_less = false;  // < is an escape, too
+};
 ByteGrammar::Place pattern_grammar(ByteGrammar& g, std::string_view pattern,
-                                   const std::string& where, ByteGrammar::Rule any_text,
+                                   const std::string& where, const PatternText& text,
                                    ByteGrammar::Place next);
 
 // The pattern of a "format"; empty when it is not known.

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tephra/base/error.h"
 #include "tephra/base/text.h"
 #include "tephra/text/integer_range.h"
 #include "tephra/text/pattern_grammar.h"
+#include "tephra/text/schema_words.h"
 
 namespace tephra {
 namespace {
@@ -16,17 +18,10 @@ constexpr ByteGrammar::Place kEnd = ByteGrammar::kReturn;
 constexpr int64_t kMostRepeats = 4096;  // of minLength, maxItems and such: each is written out
 constexpr int kMostNesting = 64;
 
-const std::vector<std::string> kAnnotations = {
-    "title", "description", "default",    "examples", "$schema",   "$id",    "$comment",
-    "$defs", "definitions", "deprecated", "readOnly", "writeOnly", "x-order"};
-
 // Nothing but these and annotations.
 void allow(const Json& schema, const std::string& where, const std::vector<std::string>& names) {
-  const auto among = [](const std::vector<std::string>& list, const std::string& name) {
-    return std::find(list.begin(), list.end(), name) != list.end();
-  };
   for (const auto& [name, value] : schema.object()) {
-    require(among(names, name) || among(kAnnotations, name),
+    require(std::find(names.begin(), names.end(), name) != names.end() || is_annotation(name),
             "schema {}: '{}' is not understood here; leave it out", where, clipped(name, 60));
   }
 }
@@ -157,7 +152,7 @@ SchemaCompiler::Place SchemaCompiler::compile_values(const Json& values, const J
           where);
   std::vector<Place> places;
   for (const Json& value : values.array()) {
-    if (fits(value, type)) places.push_back(g_.literal(value.dump(), kEnd));
+    if (fits(value, type)) places.push_back(g_.literal(json_.spelled(value), kEnd));
   }
   require(!places.empty(), "schema {}: expected a value of the type {}, got none", where,
           type == nullptr ? "" : clipped(type->dump(), 60));
@@ -165,7 +160,7 @@ SchemaCompiler::Place SchemaCompiler::compile_values(const Json& values, const J
 }
 
 SchemaCompiler::Place SchemaCompiler::member(const std::string& name, Rule value, Place next) {
-  return g_.literal(Json(name).dump() + ":", g_.call(json_.space_, g_.call(value, next)));
+  return g_.literal(json_.spelled(name) + ":", g_.call(json_.space_, g_.call(value, next)));
 }
 
 // A string that is none of the names. Escapes could spell a name, so there are none while the key
@@ -174,7 +169,7 @@ SchemaCompiler::Place SchemaCompiler::other_key(const Names& names, Place next) 
   std::map<std::string, std::set<unsigned char>> children{{"", {}}};
   std::set<std::string> whole;
   for (const std::string& name : names) {
-    const std::string dumped = Json(name).dump();
+    const std::string dumped = json_.spelled(name);
     const std::string inside = dumped.substr(1, dumped.size() - 2);
     whole.insert(inside);
     for (size_t i = 0; i < inside.size(); ++i) {
@@ -199,7 +194,7 @@ SchemaCompiler::Place SchemaCompiler::other_key(const Names& names, Place next) 
     }
     // Printable ASCII that leads away from every name; other characters only before the first.
     for (unsigned char c = 0x20; c < 0x7f; ++c) {
-      if (c != '"' && c != '\\' && !children[prefix].contains(c)) {
+      if (c != '"' && c != '\\' && !json_.escapes(c) && !children[prefix].contains(c)) {
         choices.push_back(g_.byte(c, c, free));
       }
     }
@@ -337,14 +332,16 @@ SchemaCompiler::Place SchemaCompiler::compile_pattern(const Json& schema,
             where, clipped(given.string(), 40));
   }
   const Place quote = g_.literal("\"", kEnd);
-  return g_.literal("\"", pattern_grammar(g_, pattern, where, json_.text_, quote));
+  const PatternText text{.any = json_.text_, .escape_less = json_.escapes('<')};
+  return g_.literal("\"", pattern_grammar(g_, pattern, where, text, quote));
 }
 
 SchemaCompiler::Place SchemaCompiler::compile_integer(const Json& schema,
                                                       const std::string& where) {
   allow(schema, where, {"type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"});
-  std::optional<int64_t> least, most;
-  const auto bound = [&](const char* name, std::optional<int64_t>& to, int64_t shift, bool larger) {
+  constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+  int64_t least = -kUnbounded, most = kUnbounded;
+  const auto bound = [&](const char* name, int64_t& to, int64_t shift, bool larger) {
     const Json* found = schema.find(name);
     if (found == nullptr) return;
     constexpr int64_t kMost = 1'000'000'000'000'000'000;
@@ -352,15 +349,14 @@ SchemaCompiler::Place SchemaCompiler::compile_integer(const Json& schema,
             "schema {}: {}: expected an integer of at most 18 digits, got {}", where, name,
             clipped(found->dump(), 40));
     const int64_t value = found->integer() + shift;
-    to = !to ? value : larger ? std::max(*to, value) : std::min(*to, value);
+    to = larger ? std::max(to, value) : std::min(to, value);
   };
   bound("minimum", least, 0, true);
   bound("exclusiveMinimum", least, 1, true);
   bound("maximum", most, 0, false);
   bound("exclusiveMaximum", most, -1, false);
-  if (!least && !most) return g_.call(json_.integer_, kEnd);
-  require(!least || !most || *least <= *most, "schema {}: minimum {} is more than maximum {}",
-          where, least.value_or(0), most.value_or(0));
+  if (least == -kUnbounded && most == kUnbounded) return g_.call(json_.integer_, kEnd);
+  require(least <= most, "schema {}: minimum {} is more than maximum {}", where, least, most);
   return integer_range(g_, least, most, kEnd);
 }
 
@@ -368,25 +364,9 @@ const Json& SchemaCompiler::resolve(const std::string& pointer, const std::strin
   require(pointer == "#" || pointer.starts_with("#/"),
           "schema {}: $ref: expected a place in this schema such as #/$defs/name, got '{}'", where,
           clipped(pointer, 60));
-  const Json* here = &root_;
-  if (pointer == "#") return *here;
-  for (const std::string_view part : split(std::string_view(pointer).substr(2), '/')) {
-    std::string name;
-    for (size_t i = 0; i < part.size(); ++i) {
-      const bool escaped = part[i] == '~' && i + 1 < part.size();
-      name += escaped ? (part[++i] == '0' ? '~' : '/') : part[i];
-    }
-    const Json* next = nullptr;
-    if (here->is_object()) next = here->find(name);
-    if (here->is_array() && !name.empty() && name.size() < 6 &&
-        name.find_first_not_of("0123456789") == name.npos) {
-      const auto index = static_cast<size_t>(std::stoi(name));
-      if (index < here->array().size()) next = &here->array()[index];
-    }
-    require(next != nullptr, "schema {}: $ref: there is no {}", where, clipped(pointer, 60));
-    here = next;
-  }
-  return *here;
+  const Json* found = referred(root_, pointer);
+  require(found != nullptr, "schema {}: $ref: there is no {}", where, clipped(pointer, 60));
+  return *found;
 }
 
 }  // namespace tephra

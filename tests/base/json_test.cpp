@@ -78,6 +78,12 @@ TEST(Json, IntegersBeyondInt64BecomeDoubles) {
   EXPECT_EQ(Json::parse("1000000000000000019884624838656", "x.json").number(), 1e30);
 }
 
+TEST(Json, TakesTheLastOfRepeatedKeysWhereAsked) {
+  const std::string text = R"({"a": 1, "b": {"": 1, "": 2}, "a": [{"a": 3}], "c": null, "a": 4})";
+  EXPECT_EQ(Json::parse(text, "x.json", 64, Json::Repeats::last).dump(),
+            R"({"a":4,"b":{"":2},"c":null})");
+}
+
 TEST(Json, SaysWhereAndWhyTextIsRefused) {
   EXPECT_EQ(parse_error(""), "x.json: line 1, column 1: the text is empty");
   EXPECT_EQ(parse_error("{\n  \"a\": 1,\n  \"a\": 2\n}"),

@@ -26,6 +26,9 @@ class ApiTest : public ::testing::Test {
     model_->learn("call",
                   "<zyphra_tool_call>\n<function=add>\n<parameter=a>\n2\n</parameter>\n"
                   "<parameter=b>\n3\n</parameter>\n</function>\n</zyphra_tool_call>");
+    model_->learn("quotes",
+                  "<zyphra_tool_call>\n<function=add>\n<parameter=b>\n\"3\"\n</parameter>\n"
+                  "</function>\n</zyphra_tool_call>");
     start({});
   }
 
@@ -275,6 +278,20 @@ TEST_F(ApiTest, TellsToolCalls) {
       {"role": "user", "content": "hello"}]})");
   EXPECT_EQ(at(next, {"choices", "0", "message", "content"}).string(),
             "Good day to you, dear friend.");
+}
+
+// A string with limits is JSON in a call that the grammar holds the model to, and only there.
+TEST_F(ApiTest, ReadsCallsAsTheyWereAskedFor) {
+  const auto arguments = [&](const std::string& choice) {
+    const Json r = chat(R"({"messages": [{"role": "user", "content": "quotes"}],
+        "tools": [{"type": "function", "function": {"name": "add", "parameters": {"type": "object",
+          "properties": {"b": {"type": "string", "maxLength": 3}}}}}],
+        "temperature": 0, "tool_choice": ")" +
+                        choice + "\"}");
+    return at(r, {"choices", "0", "message", "tool_calls", "0", "function", "arguments"}).string();
+  };
+  EXPECT_EQ(arguments("required"), R"({"b":"3"})");
+  EXPECT_EQ(arguments("auto"), R"({"b":"\"3\""})");
 }
 
 TEST_F(ApiTest, FindsACachedPrefix) {

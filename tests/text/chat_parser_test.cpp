@@ -10,7 +10,12 @@ Json tools() {
   return Json::parse(R"([{"type": "function", "function": {"name": "weather", "parameters": {
     "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"},
     "deep": {"type": "boolean"}, "tags": {"type": "array"}, "where": {"type": "object"},
-    "share": {"type": "number"}, "note": {"type": ["string", "null"]}}}}}])",
+    "share": {"type": "number"}, "note": {"type": ["string", "null"]}, "unit": {"enum": ["1", "b"]},
+    "mode": {"$ref": "#/$defs/mode"}, "code": {"type": "string", "maxLength": 9}, "any": {},
+    "more": {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "loop": {"$ref": "#/$defs/loop"},
+    "mixed": {"enum": ["a", 1, true]}},
+    "$defs": {"mode": {"enum": ["null", "b"]}, "loop": {"anyOf": [{"$ref": "#/$defs/loop"},
+      {"$ref": "#/$defs/loop"}, {"type": "null"}]}}}}}])",
                      "tools");
 }
 
@@ -122,8 +127,24 @@ TEST(ChatParser, ArgumentsHaveTheTypesOfTheSchema) {
   EXPECT_EQ(arguments("deep", "false", tools()), R"({"deep":false})");
   EXPECT_EQ(arguments("tags", "[1, \"a\"]", tools()), R"({"tags":[1,"a"]})");
   EXPECT_EQ(arguments("where", "{\"lat\": 1.5}", tools()), R"({"where":{"lat":1.5}})");
+  EXPECT_EQ(arguments("where", R"({"a": 1, "a": 2})", tools()), R"({"where":{"a":2}})");
+  const std::string deep = std::string(500, '[') + std::string(500, ']');
+  EXPECT_EQ(arguments("tags", deep, tools()), R"({"tags":)" + deep + "}");
   EXPECT_EQ(arguments("note", "null", tools()), R"({"note":null})");
   EXPECT_EQ(arguments("note", "a null", tools()), R"({"note":"a null"})");
+  // Text where the schema has strings alone, JSON that it has, and text if it has strings, too.
+  EXPECT_EQ(arguments("unit", "1", tools()), R"({"unit":"1"})");
+  EXPECT_EQ(arguments("mode", "null", tools()), R"({"mode":"null"})");
+  EXPECT_EQ(arguments("code", "\"q\"", tools()), R"({"code":"\"q\""})");
+  EXPECT_EQ(arguments("note", "\"q\"", tools()), R"({"note":"q"})");
+  EXPECT_EQ(arguments("note", "5", tools()), R"({"note":"5"})");
+  EXPECT_EQ(arguments("note", "None", tools()), R"({"note":"None"})");
+  EXPECT_EQ(arguments("more", "5", tools()), R"({"more":5})");
+  EXPECT_EQ(arguments("more", "5.5", tools()), R"({"more":"5.5"})");
+  EXPECT_EQ(arguments("mixed", "a", tools()), R"({"mixed":"a"})");
+  EXPECT_EQ(arguments("mixed", "true", tools()), R"({"mixed":true})");
+  EXPECT_EQ(arguments("any", "\"q\"", tools()), R"({"any":"\"q\""})");
+  EXPECT_EQ(arguments("loop", "None", tools()), R"({"loop":null})");
   EXPECT_EQ(arguments("other", "3", tools()), R"({"other":3})");
   EXPECT_EQ(arguments("city", "3", Json()), R"({"city":3})");
   EXPECT_EQ(arguments("city", "\"q\"", Json()), R"({"city":"\"q\""})");

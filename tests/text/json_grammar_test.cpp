@@ -93,6 +93,13 @@ TEST(JsonGrammar, StringsAndNumbers) {
                {"\"ab\"", "\"\u00e9\u00e9\u00e9\"", "\"\\n\\n\""}, {"\"a\"", "\"abcd\"", "ab"});
   expect_texts(R"({"type": "string", "minLength": 2})", {"\"ab\"", "\"abcdef\""}, {"\"a\""});
   expect_texts(R"({"type": "number"})", {"1", "-2.5", "1e5"}, {"true", "\"1\""});
+  // What readers hold: doubles and integers of 64 bits.
+  expect_texts(R"({"type": "number"})",
+               {"9999999999999999999.9e289", "1e05", "-1E+99", "5e-324", "0e0"},
+               {"-90020202.131026e+52029", "1e290", "1e300", "10000000000000000000", "1e-1000"});
+  expect_texts(R"({"type": "integer"})",
+               {"0", "-7", "9223372036854775807", "-9223372036854775807", "1500000000000000000"},
+               {"-0", "01", "9223372036854775808", "10000000000000000000"});
   expect_texts(R"({"type": ["integer", "null"]})", {"1", "null"}, {"1.5", "true"});
   expect_texts(R"({"enum": ["red", 3, null, {"a": 1}]})", {"\"red\"", "3", "null", R"({"a":1})"},
                {"\"blue\"", "4", "true"});
@@ -144,7 +151,10 @@ TEST(JsonGrammar, IntegersOfARange) {
     EXPECT_EQ(above.accepts(std::to_string(i)), i > 17);
     EXPECT_EQ(below.accepts(std::to_string(i)), i <= -3);
   }
-  EXPECT_TRUE(above.accepts("123456789012345678901234567890"));
+  EXPECT_TRUE(above.accepts("9223372036854775807"));
+  EXPECT_FALSE(above.accepts("9223372036854775808"));
+  EXPECT_TRUE(below.accepts("-9223372036854775807"));
+  EXPECT_FALSE(below.accepts("-10000000000000000000"));
   EXPECT_FALSE(above.accepts("018"));
   EXPECT_FALSE(above.accepts("-0"));
 }
@@ -157,6 +167,32 @@ TEST(JsonGrammar, ChoicesAndReferences) {
       {"type": "null"}]}}, "required": ["v", "next"]}}})";
   expect_texts(tree, {R"({"v": 1, "next": null})", R"({"v": 1, "next": {"v": 2, "next": null}})"},
                {R"({"v": 1})", R"({"v": 1, "next": {}})"});
+}
+
+TEST(JsonGrammar, WritesMarkersWithAnEscape) {
+  const auto expect = [](const std::string& schema, const std::vector<std::string>& good,
+                         const std::vector<std::string>& bad) {
+    const Json json = Json::parse(schema, "schema");
+    ByteGrammar g;
+    const ByteGrammar::Rule rule = JsonGrammar(g, {"</a>", "</bc>"}).value_of(json);
+    ByteAutomaton a(std::move(g), rule);
+    for (const std::string& text : good) EXPECT_TRUE(a.accepts(text)) << schema << " " << text;
+    for (const std::string& text : bad) EXPECT_FALSE(a.accepts(text)) << schema << " " << text;
+  };
+  expect(R"({"type": "string"})",
+         {R"("")", R"("a < b </b> </ab> \u00e9")", R"("<\/a>")", R"("\u003c/bc>")", R"("</a")"},
+         {R"("</a>")", R"("x<</bc>y")", R"("</a)", "\"\n\""});
+  expect("true", {R"({"</b>": ["</"]})"}, {R"({"</a>": 1})", R"(["</bc>"])"});
+  // Where characters are counted or matched, every < is an escape.
+  expect(R"({"type": "string", "maxLength": 4})", {R"("\u003c/a>")"}, {R"("</a>")", R"("<")"});
+  expect(R"({"type": "string", "pattern": "/a"})", {R"("\u003c/a>")"}, {R"("</a>")", R"("</a")"});
+  expect(R"({"type": "string", "pattern": "^.[;-=]$"})", {R"("\u003c;")", R"("=\u003c")"},
+         {R"("=<")", R"("<=")"});
+  expect(R"({"enum": ["</a>"]})", {R"("\u003c/a>")"}, {R"("</a>")"});
+  expect(R"({"type": "object", "properties": {"</a>": {"type": "integer"}},
+             "additionalProperties": {"type": "null"}})",
+         {R"({"\u003c/a>": 1, "/": null})", R"({"/a>": null})"},
+         {R"({"</a>": null})", R"({"\u003c/a>": null})", R"({"<": null})"});
 }
 
 // What could never end is not begun.
@@ -268,6 +304,20 @@ TEST(TokenTrie, EveryWalkEndsInATextOfTheGrammar) {
     EXPECT_LE(value.find("n")->integer(), 40);
     EXPECT_LE(value.find("list")->array().size(), 3u);
     EXPECT_EQ(tokenizer.decode(ids), text);
+  }
+}
+
+TEST(ByteGrammar, GoesRoundMarkers) {
+  ByteGrammar g;
+  const ByteGrammar::Rule other = g.new_rule(), rule = g.new_rule();
+  g.define(other, g.byte('x', 'z', ByteGrammar::kReturn));
+  g.define(rule, g.without({"aab", "aac"}, other, g.literal("aab!", ByteGrammar::kReturn)));
+  ByteAutomaton a(std::move(g), rule);
+  for (const char* text : {"aab!", "aaab!", "xaaxaaaab!", "cabaab!", "acabaxaab!"}) {
+    EXPECT_TRUE(a.accepts(text)) << text;
+  }
+  for (const char* text : {"", "aab", "aacaab!", "aaabaab!", "xaaacaab!", "daab!"}) {
+    EXPECT_FALSE(a.accepts(text)) << text;
   }
 }
 
