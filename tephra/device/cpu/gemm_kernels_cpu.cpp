@@ -83,36 +83,6 @@ class RowsAhead {
   uintptr_t stride_, first_;
 };
 
-// The sums of the lanes of kCount vectors, one each. Four at once share the last steps, which are
-// most of the work where rows are short; the order of each sum is that of SumOfLanes: the upper
-// half is added to the lower one until one lane is left.
-#if HWY_HAVE_SCALABLE || HWY_TARGET == HWY_SCALAR
-template <int kCount>
-HWY_INLINE void sums_of_lanes(const Vec<float>* v, float* to) {
-  for (int i = 0; i < kCount; ++i) to[i] = sum_of_lanes<float>(v[i]);
-}
-#else
-HWY_INLINE hn::Vec128<float> fold_to_128(hn::Vec128<float> v) { return v; }
-template <class V>
-HWY_INLINE hn::Vec128<float> fold_to_128(V v) {
-  const hn::Half<hn::DFromV<V>> half;
-  return fold_to_128(hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
-}
-template <int kCount>
-HWY_INLINE void sums_of_lanes(const Vec<float>* v, float* to) {
-  if constexpr (kCount == 4) {
-    const hn::Full128<float> d;
-    const auto a = fold_to_128(v[0]), b = fold_to_128(v[1]);
-    const auto c = fold_to_128(v[2]), e = fold_to_128(v[3]);
-    const auto ab = hn::Add(hn::ConcatLowerLower(d, b, a), hn::ConcatUpperUpper(d, b, a));
-    const auto ce = hn::Add(hn::ConcatLowerLower(d, e, c), hn::ConcatUpperUpper(d, e, c));
-    hn::StoreU(hn::Add(hn::ConcatEven(d, ce, ab), hn::ConcatOdd(d, ce, ab)), d, to);
-  } else {
-    for (int i = 0; i < kCount; ++i) to[i] = sum_of_lanes<float>(v[i]);
-  }
-}
-#endif
-
 // kRows rows of A by kCols rows of B (stored transposed). Every element has an accumulator of its
 // own, so its bits do not depend on the block it is computed in.
 template <int kRows, int kCols, class In, class Out, class W>
@@ -139,13 +109,11 @@ HWY_INLINE void dot_block(const Gemm<In, Out, W>& g, int64_t i, int64_t j) {
   }
   if (p < g.k) add([&](const auto* row) HWY_ATTR { return load_piece_n<In>(row + p, g.k - p); });
   for (int r = 0; r < kRows; ++r) {
-    float found[kCols];
-    sums_of_lanes<kCols>(sums[r], found);
-    Out* out = g.c + (i + r) * g.ldc + j;
     for (int c = 0; c < kCols; ++c) {
-      float sum = found[c];
-      if (g.bias != nullptr) sum += float(g.bias[j + c]);
-      out[c] = Out(g.accumulate ? float(out[c]) + sum : sum);
+      acc_t<In> sum = sum_of_lanes<In>(sums[r][c]);
+      if (g.bias != nullptr) sum += acc_t<In>(g.bias[j + c]);
+      Out& out = g.c[(i + r) * g.ldc + j + c];
+      out = Out(g.accumulate ? acc_t<In>(out) + sum : sum);
     }
   }
 }
