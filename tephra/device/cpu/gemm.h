@@ -3,11 +3,12 @@
 // shape alone and never split K, so the thread count cannot change a bit. double is our own (the
 // oracle's type); bf16 operands are widened to float tile by tile and results rounded once.
 //
-// Products x W^T have classes of kernels. Within one, a row's bits do not depend on the other rows:
-// few rows are dot products of our own that read each weight once, and so are many in float; tall
-// batches, as in training, go to oneDNN, with columns cut by (n, k) alone, and so do many in bf16.
-// Unless somebody says otherwise, kDecodeRows or more are a tall batch. Weights in bf16 beside x in
-// float are always dot products: oneDNN would need them widened and packed for every tile
+// Products x W^T have classes of kernels. Within one, a row's bits do not depend on the other rows
+// (in tall batches: with AVX-512). Few rows are dot products of our own that read each weight once.
+// Tall batches, as in training, go to oneDNN, with columns cut by (n, k) alone; unless somebody
+// says otherwise, kDecodeRows or more are one. Many rows, as in the engine's prompts, are dot
+// products but where they are short, or bf16, and oneDNN keeps rows apart. Weights in bf16 beside x
+// in float are always dot products: oneDNN would need them widened and packed for every tile
 // (docs/decisions/0117-*.md, 0125-*.md).
 #pragma once
 
