@@ -199,7 +199,9 @@ void expect_weights_as_on_the_cpu(const OpCase& test, const std::string& what) {
 // The specs' matrices are small; these have tiles of the fast path, whole ones and parts: experts
 // with part of a tile, several, more than a band of them, none, and skipped tokens behind the last;
 // widths of whole tiles and such that end within one; weights of fewer tiles than blocks, as many
-// as blocks and some more (a last round in quarters), and enough for half a round.
+// as blocks and some more (a last round in quarters), and enough for half a round. With 768 rows
+// for each expert and more, weight gradients go another way: in wide and narrow tiles, with tokens
+// that are skipped, an expert without rows, and one with so many that warpgroups work together.
 TEST(GpuGroupedLinear, MultipliesTilesOfMatrixUnitsAsTheCpuDoes) {
   if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
   struct Routing {
@@ -215,7 +217,11 @@ TEST(GpuGroupedLinear, MultipliesTilesOfMatrixUnitsAsTheCpuDoes) {
                           {300, 2, 3, 72, 1000},
                           {4700, 2, 2, 72, 520},
                           {700, 5, 5, 1000, 896},
-                          {300, 4, 6, 968, 352}}) {
+                          {300, 4, 6, 968, 352},
+                          {2600, 3, 3, 200, 328},
+                          {2600, 4, 3, 264, 520},
+                          {1700, 1, 2, 72, 200},
+                          {9000, 1, 2, 136, 72}}) {
     const OpCase test{.name = "tiles",
                       .inputs = {{.shape = {r.tokens, r.in}},
                                  InputSpec::parameter({r.experts, r.out, r.in}, 0, 0.1),
@@ -455,15 +461,31 @@ void expect_many_tiles_as_portable(const OpCase& test) {
   }
 }
 
+OpCase experts_case(const Tensor& expert, int64_t experts) {
+  return {.name = "experts",
+          .inputs = {{.shape = {expert.dim(0), 2048}},
+                     InputSpec::parameter({experts, 2048, 2048}, 0, 0.02),
+                     InputSpec::index(expert)},
+          .run = [](const Tensors& in) -> Tensors {
+            return {grouped_linear(in[0], in[1], plan_dispatch(in[2], in[1].dim(0)))};
+          }};
+}
+
 TEST(GpuManyTiles, OfExperts) {
-  expect_many_tiles_as_portable(
-      {.name = "experts",
-       .inputs = {{.shape = {4700, 2048}},
-                  InputSpec::parameter({8, 2048, 2048}, 0, 0.02),
-                  InputSpec::index(spread_experts(4700, 9))},
-       .run = [](const Tensors& in) -> Tensors {
-         return {grouped_linear(in[0], in[1], plan_dispatch(in[2], in[1].dim(0)))};
-       }});
+  expect_many_tiles_as_portable(experts_case(spread_experts(4700, 9), 8));
+}
+
+// Where warpgroups take turns at weight gradients, over many rounds of tiles.
+TEST(GpuManyTiles, OfExpertsWithManyRows) {
+  expect_many_tiles_as_portable(experts_case(spread_experts(14000, 9), 8));
+}
+
+// Where they work together at one expert and take turns at the others, every second block at these
+// first.
+TEST(GpuManyTiles, OfAnExpertWithMostRows) {
+  std::vector<int32_t> expert;
+  for (int32_t r = 0; r < 12000; ++r) expert.push_back(r % 8 == 0 ? r / 8 % 7 : 2);
+  expect_many_tiles_as_portable(experts_case(from_values({12000}, expert), 8));
 }
 
 TEST(GpuManyTiles, OfAttention) {

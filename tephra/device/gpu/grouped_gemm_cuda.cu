@@ -5,8 +5,8 @@
 // each element, so in one order); what they are added to is asked for while the last operands come.
 // Rows past an expert's end are computed and not stored; in the weight gradient, where they would
 // be summed, they are zeroed in shared memory. Widths need not be whole tiles: past the edges the
-// copy engine reads zeros and writes nothing. Blocks share nothing: as a pair with common loads
-// they gain a hundredth in weight gradients.
+// copy engine reads zeros and writes nothing. Weight gradients of experts with many rows have a
+// kernel of their own (weight_gradient_cuda.cu).
 #include <type_traits>
 
 #include "tephra/device/gpu/grouped_gemm.h"
@@ -354,7 +354,8 @@ bool grouped_gemm_hopper(Stream& stream, const GroupedGemm& g) {
     case GroupedProduct::input_gradient:
       return launch_grouped<GroupedProduct::input_gradient>(stream, g, blocks);
     default:
-      return launch_grouped<GroupedProduct::weight_gradient>(stream, g, blocks);
+      return weight_gradient_in_turns(stream, g, blocks) ||
+             launch_grouped<GroupedProduct::weight_gradient>(stream, g, blocks);
   }
 }
 

@@ -404,6 +404,9 @@ class Stream {
           "asking for shared memory");
   }
 
+  // A number on the device: zero when a kernel starts, and every kernel leaves it so.
+  uint32_t* counter() const { return counter_; }
+
   void synchronize() const;
   bool synchronous() const { return synchronous_; }
 
@@ -438,6 +441,7 @@ class Stream {
 
   Device device_;
   RawStream raw_ = nullptr;
+  uint32_t* counter_ = nullptr;
   bool starts_early_ = false;
   bool synchronous_ = false;  // TEPHRA_GPU_SYNC=1: wait after every op, so that an error names it
   bool profiling_ = false;

@@ -254,6 +254,10 @@ Stream::Stream(Device device) : device_(device) {
   enter();
   check(TEPHRA_GPU_API(StreamCreateWithFlags)(&raw_, TEPHRA_GPU_API(StreamNonBlocking)),
         "creating a stream");
+  check(TEPHRA_GPU_API(Malloc)(reinterpret_cast<void**>(&counter_), sizeof *counter_),
+        "reserving a stream's counter");
+  check(TEPHRA_GPU_API(MemsetAsync)(counter_, 0, sizeof *counter_, raw_),
+        "clearing a stream's counter");
 }
 
 void Stream::enter() const {
