@@ -113,12 +113,18 @@ limited() {
   return $status
 }
 
-# All that began with this command's mark in their environment; who looks for them has none.
+# All that began with this command's mark in their environment; who looks for them has none. Looks again until
+# none is left, and once more than that: one that is just becoming another program shows no environment.
 kill_marked() {
   mark=$SESSION_COMMAND
   unset SESSION_COMMAND
-  grep -l -z -x -F "SESSION_COMMAND=$mark" /proc/[0-9]*/environ 2>/dev/null | cut -d / -f 3 |
-    xargs -r kill -KILL 2>/dev/null
+  for look in 1 2 3 4 5 6 7 8 9 10; do
+    marked=$(grep -l -z -x -F "SESSION_COMMAND=$mark" /proc/[0-9]*/environ 2>/dev/null | cut -d / -f 3)
+    [ -n "$marked" ] || [ "$look" -eq 1 ] || return 0
+    # shellcheck disable=SC2086  # words
+    [ -z "$marked" ] || kill -KILL $marked 2>/dev/null
+    sleep 0.1
+  done
 }
 
 # Suites that need a GPU have it in their name; so may tests that need none.
@@ -400,7 +406,7 @@ within() {
   [ -z "$stopped" ] && [ "$limit" -gt 0 ] || return 0
   log=$logs/$name.log
   limited "$limit" "$@" >"$log" 2>&1
-  [ -z "$stopped" ] || return 0
+  [ -z "$stopped" ] && [ -d "$work" ] || return 0 # or whoever wanted to know has gone
   took=$(($(date +%s) - from))
   [ $status -ne 137 ] || [ $took -ge "$limit" ] || status=1 # killed, but not by us
   printf '%s %4d s  %-24s %s\n' "$(verdict $status "$log")" $took "$name" "$(figure "$log")" >"$work/$name.line"

@@ -488,6 +488,13 @@ TEST(GpuManyTiles, OfAnExpertWithMostRows) {
   expect_many_tiles_as_portable(experts_case(from_values({12000}, expert), 8));
 }
 
+// Tiles of one stage and of none follow each other, and the turns at them.
+TEST(GpuManyTiles, OfExpertsWithoutRows) {
+  std::vector<int32_t> expert(7064, 5);
+  std::fill(expert.begin(), expert.begin() + 64, 3);
+  expect_many_tiles_as_portable(experts_case(from_values({7064}, expert), 8));
+}
+
 TEST(GpuManyTiles, OfAttention) {
   const Segments segments = Segments::packed(std::vector<int64_t>{4096, 4096});
   const WideAttention a{"two documents", 8, 2, 128, causal_ranges(segments), segments.tokens()};

@@ -37,8 +37,8 @@ struct GroupedGemm {
 // False when this device, shape or alignment is not for it (grouped_gemm_cuda.cu).
 bool grouped_gemm_hopper(Stream& stream, const GroupedGemm& g);
 
-// Of a weight gradient, where experts have many rows (weight_gradient_cuda.cu); false when this is
-// not for it, either. `blocks`: the device's multiprocessors.
+// A weight gradient of experts with many rows (weight_gradient_cuda.cu). False where it is not for
+// this shape. `blocks`: the device's multiprocessors.
 bool weight_gradient_in_turns(Stream& stream, const GroupedGemm& g, int blocks);
 
 }  // namespace tephra::gpu

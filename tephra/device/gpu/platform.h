@@ -404,7 +404,8 @@ class Stream {
           "asking for shared memory");
   }
 
-  // A number on the device: zero when a kernel starts, and every kernel leaves it so.
+  // A number on the device, of one kernel at a time: zero when it starts, and it leaves it so. A
+  // graph with such a kernel runs on the stream on which it was recorded.
   uint32_t* counter() const { return counter_; }
 
   void synchronize() const;

@@ -24,7 +24,7 @@ constexpr int kSumColumns = 32;            // of a box of f32
 constexpr int kTurnStages = 5;             // of the ring for such tiles
 constexpr int kSlots = 4;                  // for tiles that are dealt and not yet begun
 constexpr int kMostExperts = 256;
-constexpr int64_t kFewRows = 768;  // of an expert: with fewer, tiles are little but their way out
+constexpr int64_t kFewRows = 768;  // for each expert: with fewer, tiles are mostly way out
 
 struct Shape {
   int experts, out_rows, columns;
@@ -63,6 +63,9 @@ struct Room {
   Place order[kMostExperts];
 };
 static_assert(sizeof(Turns) <= offsetof(Stages, full));
+// A warpgroup's box in turns is one of its own when both work together: zeros leave without a word
+// to the other.
+static_assert(offsetof(Turns, c) == offsetof(Stages, c) + kBox);
 constexpr int kRoomBytes = sizeof(Room) + 1024;
 static_assert(kRoomBytes <= 227 * 1024);
 
@@ -78,11 +81,13 @@ struct Cuts {
         width(together ? kTileColumns : kWide),
         narrow(first * width < shape.columns ? 1 : 0) {}
   __device__ int tiles() const { return down * (first + narrow); }
-  int down, first, width, narrow;  // rows of tiles; columns of these, and of how many numbers
+  int down;          // rows of tiles
+  int first, width;  // columns of tiles, and how wide these are
+  int narrow;        // columns of narrow ones behind them
 };
 
-// What a stage of a tile costs, and the way out that nothing hides. Narrow tiles have two thirds of
-// a wide one's products, and more bytes for each.
+// What a stage of a tile costs, and the way out that nothing hides, in some 32 cycles. Narrow tiles
+// have two thirds of a wide one's products, and more bytes for each.
 constexpr float kWideCost = 24, kNarrowCost = 17, kTogetherCost = 33, kWayOut = 180;
 constexpr int kDeep = 128;  // stages, beside which a way out is nothing
 
@@ -121,7 +126,6 @@ __device__ int plan(Room& s, const int32_t* offsets, const Shape& shape) {
       deep += together(rows[other]);
     }
     if (rank >= count) continue;
-    // Where one is deep, so are all with more rows.
     const int in_turn = rank - deep, last = count - deep - 1;
     const int at = in_turn < 0 || in_turn == last ? in_turn
                    : 2 * in_turn < last           ? 2 * in_turn
@@ -148,7 +152,8 @@ class Deal {
         counter_(counter) {
     for (int i = 0; i < count; ++i) all_ += tiles_of(i);
     rounds_ = all_ * 7 / 8 / gridDim.x;
-    backwards_ = blockIdx.x % 2 == 1 && count > 0 && order[0].together;
+    backwards_ =
+        blockIdx.x % 2 == 1 && count > 0 && order[0].together && !order[count - 1].together;
   }
 
   // False when there is none left.
@@ -332,6 +337,11 @@ __device__ void multiply_16(float (&d)[kSums], uint64_t a, uint64_t b) {
   }
 }
 
+// Each warp hands on for itself: one that still waits for this turn must not miss two.
+__device__ void pass_turn(Room& s, int warpgroup) {
+  if (threadIdx.x % 32 == 0) arrive(&s.turn[1 - warpgroup]);
+}
+
 // A warpgroup's tile of an expert that has rows. Stages are multiplied in halves: while the first
 // half of one is multiplied, its predecessor goes back and its successor is looked for.
 // `wait_for_turn` is called when the sums are zeros.
@@ -372,7 +382,7 @@ __device__ void multiply_tile(Room& s, const Tile& tile, int warpgroup, const CU
     before = at.stage;
     at.advance();
     there = k < last && passed_barrier(&s.full[at.stage], at.phase);
-    if (k == last && first_thread) arrive(&s.turn[1 - warpgroup]);
+    if (k == last) pass_turn(s, warpgroup);
     begin_products();
     both(2);
     both(3);
@@ -388,7 +398,7 @@ __device__ void multiply_tile(Room& s, const Tile& tile, int warpgroup, const CU
 // A warpgroup's half of a tile that both multiply.
 __device__ void multiply_half(Room& s, const Tile& tile, int warpgroup, const CUtensorMap* map,
                               bool accumulate) {
-  float d[128] = {};
+  float d[128] = {};  // set, or the compiler spills
   Position at{tile.stage, tile.phase};
   const int last = multiply_stages<true, true>(d, s.both, at, parts_of(tile.rows, kDepth),
                                                warpgroup, [&](int k, uint8_t* a) {
@@ -433,7 +443,7 @@ __device__ void multiply_tiles(Room& s, const CUtensorMap* map, bool accumulate)
     };
     if (tile.rows == 0) {
       wait_for_turn();
-      if (first_thread) arrive(&s.turn[1 - warpgroup]);
+      pass_turn(s, warpgroup);
       leave_zeros(tile, s.turns.c[warpgroup], map);
     } else if (tile.width == kWide) {
       multiply_tile<kWide / 2>(s, tile, warpgroup, map, accumulate, wait_for_turn);
@@ -456,7 +466,7 @@ __global__ void __launch_bounds__(kRingThreads, 1)
       init_barrier(&s.posted[i], 1);
       init_barrier(&s.taken[i], 2 * kWarpgroup + 1);
     }
-    for (int i = 0; i < 2; ++i) init_barrier(&s.turn[i], 1);
+    for (int i = 0; i < 2; ++i) init_barrier(&s.turn[i], kWarpgroup / 32);
     for (int i = 0; i < kTurnStages; ++i) {
       init_barrier(&s.full[i], 1);
       init_barrier(&s.empty[i], 1);
