@@ -5,9 +5,12 @@
 // - dense: one product of the same FLOPs; of a weight gradient it adds to a sixteenth of our bytes;
 // - same: one product of a weight gradient's FLOPs that adds to as many bytes as ours, an expert's
 //   tokens deep and all experts' outputs wide;
-// - batched: sixteen products of even load in one call, the same work as ours.
+// - batched: sixteen products of even load in one call, the same work as ours;
+// and beside them
+// - tiles: weight gradients by our other form, which is ours where experts have few rows. Both must
+//   have the same bits.
 //   cmake --build --preset release --target grouped_gemm_bench
-//   build/release/grouped_gemm_bench [tokens] [ours]     ours: weight gradients without their peers
+//   build/release/grouped_gemm_bench [tokens] [ours]     ours: weight gradients without cuBLASLt's
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -375,13 +378,15 @@ constexpr int kOfAStep = 3;  // the first of these
 
 struct Bench {
   int64_t rows;
-  bool alone;  // weight gradients without their peers
+  bool alone;  // weight gradients without cuBLASLt's
   Stream stream{tephra::Device{tephra::Device::Kind::gpu, 0}};
+  int processors = 0;
   Layer layers[2] = {{rows, 2048, 4096}, {rows, 2048, 2048}};
   int32_t* offsets[3];
 
   Bench(int64_t tokens, bool no_peers) : rows(tokens), alone(no_peers) {
     at = stream.raw();
+    CHECK(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
     for (int kind = 0; kind < 3; ++kind) {
       const std::vector<int32_t> bounds = cuts(rows, kExperts, kind);
       offsets[kind] = device<int32_t>(kExperts + 1);
@@ -393,6 +398,13 @@ struct Bench {
   Work ours(const Layer& layer, const Product& p, int kind) {
     return [this, g = layer.ours(p.product, offsets[kind], p.adds)] {
       if (!grouped_gemm_hopper(stream, g)) std::printf("the device is not for it\n"), std::exit(1);
+    };
+  }
+
+  Work in_tiles(const Layer& layer, const Product& p, int kind) {
+    return [this, g = layer.ours(p.product, offsets[kind], p.adds)] {
+      if (!grouped_gemm_in_tiles(stream, g, processors))
+        std::printf("not in tiles\n"), std::exit(1);
     };
   }
 
@@ -409,14 +421,21 @@ struct Bench {
         if (alone && p.product != GroupedProduct::weight_gradient) continue;
         std::vector<Work> forms = peers(layer, p);
         forms.insert(forms.begin(), Work());
+        const bool weights = p.product == GroupedProduct::weight_gradient;
+        if (weights) forms.push_back(Work());
         for (int kind = 0; kind < 3; ++kind) {
           forms[0] = ours(layer, p, kind);
+          if (weights) forms.back() = in_tiles(layer, p, kind);
           std::printf("%-16s %4ld to %4ld %-6s |", p.name, long(layer.in), long(layer.out),
                       kLoads[kind]);
           print_rates(layer.flops(), forms, seconds);
-          const Checked found = checked(layer.ours(p.product, offsets[kind], p.adds), forms[0]);
+          const GroupedGemm g = layer.ours(p.product, offsets[kind], p.adds);
+          const Checked found = checked(g, forms[0]);
           std::printf(" | %016llx %.1e\n", found.hash, found.error);
           std::fflush(stdout);
+          if (weights && checked(g, forms.back()).hash != found.hash) {
+            std::printf("in tiles: other bits\n"), std::exit(1);
+          }
         }
       }
     }
@@ -486,8 +505,9 @@ int main(int argc, char** argv) {
     double (*seconds)(const Work&);
   } regimes[] = {{"after rest", after_rest}, {"without rest", without_rest}};
   for (const auto& regime : regimes) {
-    std::printf("%ld tokens, %s: TFLOP/s of ours, dense, same, batched, and our share of each\n",
-                long(bench.rows), regime.name);
+    std::printf(
+        "%ld tokens, %s: TFLOP/s of ours, dense, same, batched, in tiles, and our share of each\n",
+        long(bench.rows), regime.name);
     bench.each(regime.seconds);
     if (!bench.alone) bench.together(regime.seconds);
   }

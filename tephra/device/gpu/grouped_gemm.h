@@ -37,8 +37,9 @@ struct GroupedGemm {
 // False when this device, shape or alignment is not for it (grouped_gemm_cuda.cu).
 bool grouped_gemm_hopper(Stream& stream, const GroupedGemm& g);
 
-// A weight gradient of experts with many rows (weight_gradient_cuda.cu). False where it is not for
-// this shape. `blocks`: the device's multiprocessors.
-bool weight_gradient_in_turns(Stream& stream, const GroupedGemm& g, int blocks);
+// Its two forms. In turns: a weight gradient of experts with many rows, of so many multiprocessors
+// (weight_gradient_cuda.cu); false where it is not for this shape. In tiles: all others.
+bool weight_gradient_in_turns(Stream& stream, const GroupedGemm& g, int processors);
+bool grouped_gemm_in_tiles(Stream& stream, const GroupedGemm& g, int processors);
 
 }  // namespace tephra::gpu

@@ -28,13 +28,9 @@ struct Shape {
   bool accumulate;
 };
 
-__device__ int tiles_of(int extent, int tile) { return (extent + tile - 1) / tile; }
-
 // Rows of tiles that are dealt before the next ones: what they and all columns need stays in the
 // L2 cache.
 constexpr int kBand = 16;
-
-constexpr int kSumColumns = 32;  // of a box of f32
 
 // The tiles of all experts' rows in a fixed order, dealt to blocks in turn: in bands of rows, down
 // a band's rows first, so that blocks at work together share columns.
@@ -181,33 +177,6 @@ __device__ void feed(Stages& s, const CUtensorMap* map_a, const CUtensorMap* map
   }
 }
 
-template <int kSums>
-__device__ void store_f32(const float (&d)[kSums], const Outlet& out, const CUtensorMap* map,
-                          int row, int column, int expert, bool accumulate) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
-#pragma unroll
-  for (int part = 0; part < 2 * kSums / kSumColumns; ++part) {
-    out.pass(
-        part,
-        [&](uint8_t* box) {
-#pragma unroll
-          for (int i = 0; i < 8; ++i) {  // four times two columns, of two rows
-            const int in_tile = 16 * warp + i % 2 * 8 + lane / 4;
-            const int unit = i / 2 * 2 + lane % 4 / 2, at = 4 * (4 * part + i / 2) + i % 2 * 2;
-            *reinterpret_cast<float2*>(unit_of(box, in_tile, unit) + lane % 2 * 8) = {d[at],
-                                                                                      d[at + 1]};
-          }
-        },
-        [&](uint8_t* box) {
-          if (accumulate) {
-            add_tile(map, box, column + kSumColumns * part, row, expert);
-          } else {
-            store_tile(map, box, column + kSumColumns * part, row, expert);
-          }
-        });
-  }
-}
-
 // The last rows of an expert, straight from the registers.
 __device__ void store_some_bf16(const float (&d)[128], __nv_bfloat16* c, int64_t stride, int rows,
                                 int columns) {
@@ -224,16 +193,6 @@ __device__ void store_some_bf16(const float (&d)[128], __nv_bfloat16* c, int64_t
           packed(d[4 * j + 2 * half], d[4 * j + 2 * half + 1]);
     }
   }
-}
-
-// The rows of the left operand that belong to the next expert, as zeros.
-__device__ void clear_tail(uint8_t* box, int rows, int warpgroup) {
-  const int thread = threadIdx.x % kWarpgroup;
-  for (int at = rows * 8 + thread; at < kDepth * 8; at += kWarpgroup) {
-    reinterpret_cast<uint4*>(box)[at] = {0, 0, 0, 0};
-  }
-  publish_stores();
-  sync_threads(1 + warpgroup, kWarpgroup);
 }
 
 // A warpgroup's part of a tile of rows.
@@ -270,7 +229,7 @@ __device__ void multiply_weights(Stages& s, Position& at, const WeightTiles& til
   const int last =
       multiply_stages<true, true>(d, s, at, blocks, out.warpgroup, [&](int k, uint8_t* a) {
         const int rows = tile.rows - k * kDepth;
-        if (rows < kDepth) clear_tail(a, rows, out.warpgroup);
+        if (rows < kDepth) clear_rows(a, 1, rows, out.warpgroup);
       });
   if (blocks > 0) release_stage(s, last);
   store_f32(d, out, map_c, tile.row + out.warpgroup * 64, tile.column, tile.expert, accumulate);
@@ -345,18 +304,24 @@ bool launch_grouped(Stream& stream, const GroupedGemm& g, int blocks) {
 
 }  // namespace
 
-bool grouped_gemm_hopper(Stream& stream, const GroupedGemm& g) {
-  const int blocks = processors(stream);
-  if (blocks == 0 || g.rows == 0 || g.in % 8 != 0 || g.out % 8 != 0) return false;
+bool grouped_gemm_in_tiles(Stream& stream, const GroupedGemm& g, int processors) {
   switch (g.product) {
     case GroupedProduct::output:
-      return launch_grouped<GroupedProduct::output>(stream, g, blocks);
+      return launch_grouped<GroupedProduct::output>(stream, g, processors);
     case GroupedProduct::input_gradient:
-      return launch_grouped<GroupedProduct::input_gradient>(stream, g, blocks);
+      return launch_grouped<GroupedProduct::input_gradient>(stream, g, processors);
     default:
-      return weight_gradient_in_turns(stream, g, blocks) ||
-             launch_grouped<GroupedProduct::weight_gradient>(stream, g, blocks);
+      return launch_grouped<GroupedProduct::weight_gradient>(stream, g, processors);
   }
+}
+
+bool grouped_gemm_hopper(Stream& stream, const GroupedGemm& g) {
+  const int count = processors(stream);
+  if (count == 0 || g.rows == 0 || g.in % 8 != 0 || g.out % 8 != 0) return false;
+  if (g.product == GroupedProduct::weight_gradient && weight_gradient_in_turns(stream, g, count)) {
+    return true;
+  }
+  return grouped_gemm_in_tiles(stream, g, count);
 }
 
 }  // namespace tephra::gpu

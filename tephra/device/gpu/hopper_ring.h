@@ -11,6 +11,7 @@ inline constexpr int kTileRows = 128, kTileColumns = 256, kDepth = 64;  // of on
 inline constexpr int kRingStages = 4;
 inline constexpr int kBytesA = kTileRows * kDepth * 2, kBytesB = kTileColumns * kDepth * 2;
 inline constexpr int kBox = 64 * 64 * 2;  // of rows of 128 bytes
+inline constexpr int kSumColumns = 32;    // of a box of f32
 inline constexpr int kWarpgroup = 128;
 inline constexpr int kRingThreads = 3 * kWarpgroup;
 
@@ -39,6 +40,8 @@ __device__ inline Stages& prepared_stages() {
 
 using Position = Ring<kRingStages>;
 
+__device__ inline int tiles_of(int extent, int tile) { return (extent + tile - 1) / tile; }
+
 // By a warpgroup that has read the stage.
 __device__ inline void release_stage(Stages& s, int stage) {
   if (threadIdx.x % kWarpgroup == 0) arrive(&s.empty[stage]);
@@ -51,9 +54,13 @@ struct AsItArrives {
 // By as many columns as there are sums.
 template <bool kAcrossA, bool kAcrossB, int kSums>
 __device__ inline void multiply_16(float (&d)[kSums], uint64_t a, uint64_t b, int accumulate) {
-  static_assert(kSums == 128 || kSums == 32);
+  static_assert(kSums == 128 || kSums == 96 || kSums == 64 || kSums == 32);
   if constexpr (kSums == 128) {
     multiply_64x256x16<kAcrossA, kAcrossB>(d, a, b, accumulate);
+  } else if constexpr (kSums == 96) {
+    multiply_64x192x16<kAcrossA, kAcrossB>(d, a, b, accumulate);
+  } else if constexpr (kSums == 64) {
+    multiply_64x128x16<kAcrossA, kAcrossB>(d, a, b, accumulate);
   } else {
     multiply_64x64x16<kAcrossA, kAcrossB>(d, a, b, accumulate);
   }
@@ -92,15 +99,16 @@ __device__ int multiply_stages(float (&d)[kSums], Stages& s, Position& at, int c
 }
 
 // A warpgroup's tile on its way out: boxes of 64 rows of 128 bytes with the copy engine's swizzle,
-// one written while the other is read.
-struct Outlet {
+// one written while the others are read.
+template <int kRooms>
+struct OutletOf {
   uint8_t (*boxes)[kBox];
   int warpgroup;
 
   template <class Write, class Send>
   __device__ void pass(int part, Write write, Send send) const {
-    uint8_t* box = boxes[part % 2];
-    if (threadIdx.x % kWarpgroup == 0) wait_stores<1>();
+    uint8_t* box = boxes[part % kRooms];
+    if (threadIdx.x % kWarpgroup == 0) wait_stores<kRooms - 1>();
     sync_threads(1 + warpgroup, kWarpgroup);
     write(box);
     publish_stores();
@@ -111,6 +119,50 @@ struct Outlet {
     }
   }
 };
+
+using Outlet = OutletOf<2>;
+
+// Rows from this one on of as many boxes that follow each other, as zeros, by a warpgroup that
+// reads them next.
+__device__ inline void clear_rows(uint8_t* boxes, int count, int from, int warpgroup) {
+  for (int box = 0; box < count; ++box) {
+    for (int at = from * 8 + static_cast<int>(threadIdx.x) % kWarpgroup; at < 64 * 8;
+         at += kWarpgroup) {
+      reinterpret_cast<uint4*>(boxes + box * kBox)[at] = {0, 0, 0, 0};
+    }
+  }
+  publish_stores();
+  sync_threads(1 + warpgroup, kWarpgroup);
+}
+
+// 64 rows in f32, 32 columns at a time, to these of a matrix, or added to them.
+template <int kRooms, int kSums>
+__device__ void store_f32(const float (&d)[kSums], const OutletOf<kRooms>& out,
+                          const CUtensorMap* map, int row, int column, int matrix,
+                          bool accumulate) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
+#pragma unroll
+  for (int part = 0; part < 2 * kSums / kSumColumns; ++part) {
+    out.pass(
+        part,
+        [&](uint8_t* box) {
+#pragma unroll
+          for (int i = 0; i < 8; ++i) {  // four times two columns, of two rows
+            const int in_tile = 16 * warp + i % 2 * 8 + lane / 4;
+            const int unit = i / 2 * 2 + lane % 4 / 2, at = 4 * (4 * part + i / 2) + i % 2 * 2;
+            *reinterpret_cast<float2*>(unit_of(box, in_tile, unit) + lane % 2 * 8) = {d[at],
+                                                                                      d[at + 1]};
+          }
+        },
+        [&](uint8_t* box) {
+          if (accumulate) {
+            add_tile(map, box, column + kSumColumns * part, row, matrix);
+          } else {
+            store_tile(map, box, column + kSumColumns * part, row, matrix);
+          }
+        });
+  }
+}
 
 // A warpgroup's 64 x 256 in bf16, 64 columns at a time: `write(box, i, words...)` for the tables of
 // columns 8i to 8i + 15, then `send(box, column)`.

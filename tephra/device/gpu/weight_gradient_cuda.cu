@@ -20,7 +20,6 @@ namespace {
 using namespace hopper;
 
 constexpr int kWide = 192, kNarrow = 128;  // columns of a warpgroup's tile
-constexpr int kSumColumns = 32;            // of a box of f32
 constexpr int kTurnStages = 5;             // of the ring for such tiles
 constexpr int kSlots = 4;                  // for tiles that are dealt and not yet begun
 constexpr int kMostExperts = 256;
@@ -69,14 +68,12 @@ static_assert(offsetof(Turns, c) == offsetof(Stages, c) + kBox);
 constexpr int kRoomBytes = sizeof(Room) + 1024;
 static_assert(kRoomBytes <= 227 * 1024);
 
-__device__ int parts_of(int extent, int part) { return (extent + part - 1) / part; }
-
 // How an expert's gradient is cut: in tiles of both warpgroups, or in wide ones, and a column of
 // narrow ones where these are enough for the rest.
 struct Cuts {
   __device__ Cuts(const Shape& shape, bool together)
-      : down(parts_of(shape.out_rows, kTileRows)),
-        first(together ? parts_of(shape.columns, kTileColumns)
+      : down(tiles_of(shape.out_rows, kTileRows)),
+        first(together ? tiles_of(shape.columns, kTileColumns)
                        : (shape.columns + kWide - kNarrow - 1) / kWide),
         width(together ? kTileColumns : kWide),
         narrow(first * width < shape.columns ? 1 : 0) {}
@@ -109,12 +106,12 @@ __device__ int plan(Room& s, const int32_t* offsets, const Shape& shape) {
   const float a_stage = (kWideCost * turns.first + kNarrowCost * turns.narrow) * turns.down;
   int stages = 0, count = 0;
   for (int e = 0; e < shape.experts; ++e) {
-    stages += parts_of(rows[e], kDepth);
+    stages += tiles_of(rows[e], kDepth);
     count += rows[e] > 0 || !shape.accumulate;
   }
   const float mean = a_stage * stages / blocks;
   const auto together = [&](int of) {
-    const int own = parts_of(of, kDepth);
+    const int own = tiles_of(of, kDepth);
     const float in_turns = own * wide_rounds;
     const float at_once = (own * kTogetherCost + kWayOut) * both_rounds;
     return own >= kDeep || (in_turns > mean && at_once < in_turns);
@@ -150,7 +147,7 @@ class Deal {
         turns_(Cuts(shape, false).tiles()),
         both_(Cuts(shape, true).tiles()),
         counter_(counter) {
-    for (int i = 0; i < count; ++i) all_ += tiles_of(i);
+    for (int i = 0; i < count; ++i) all_ += tiles_at(i);
     rounds_ = all_ * 7 / 8 / gridDim.x;
     backwards_ =
         blockIdx.x % 2 == 1 && count > 0 && order[0].together && !order[count - 1].together;
@@ -167,8 +164,8 @@ class Deal {
       if (taken == all_ + gridDim.x - 1) *counter_ = 0;
       return false;
     }
-    while (taken < before_) before_ -= tiles_of(--place_);
-    for (; taken - before_ >= tiles_of(place_); ++place_) before_ += tiles_of(place_);
+    while (taken < before_) before_ -= tiles_at(--place_);
+    for (; taken - before_ >= tiles_at(place_); ++place_) before_ += tiles_at(place_);
     const Cuts cuts(shape_, order_[place_].together);
     const int at = static_cast<int>(taken - before_), first = cuts.down * cuts.first;
     tile.expert = order_[place_].expert;
@@ -181,7 +178,7 @@ class Deal {
   }
 
  private:
-  __device__ uint32_t tiles_of(int place) const {
+  __device__ uint32_t tiles_at(int place) const {
     return static_cast<uint32_t>(order_[place].together ? both_ : turns_);
   }
 
@@ -207,7 +204,7 @@ __device__ void deal_tiles(Room& s, int count, const int32_t* offsets, const Sha
   const auto place = [](Tile& tile, auto& at) {  // and past it
     tile.stage = at.stage;
     tile.phase = at.phase;
-    at.skip(parts_of(tile.rows, kDepth));
+    at.skip(tiles_of(tile.rows, kDepth));
   };
   Tile tile{};
   for (bool more = true; more;) {
@@ -269,71 +266,19 @@ __device__ void feed_tiles(Room& s, const CUtensorMap* map_a, const CUtensorMap*
   }
 }
 
-// Rows of the left operand that belong to the next expert, as zeros.
-__device__ void clear_tail(uint8_t* box, int rows) {
-  for (int at = rows * 8 + static_cast<int>(threadIdx.x) % kWarpgroup; at < kDepth * 8;
-       at += kWarpgroup) {
-    reinterpret_cast<uint4*>(box)[at] = {0, 0, 0, 0};
-  }
-}
-
-// 64 rows of a tile on their way out, 32 columns at a time, which `write(box, part)` fills, through
-// kRooms boxes of a warpgroup's.
-template <int kRooms, class Write>
-__device__ void leave(uint8_t (&boxes)[kRooms][kBox], const CUtensorMap* map, int parts, int row,
-                      int column, int expert, bool accumulate, Write write) {
-  const int thread = threadIdx.x % kWarpgroup, barrier = static_cast<int>(threadIdx.x) / kWarpgroup;
-#pragma unroll
-  for (int part = 0; part < parts; ++part) {
-    uint8_t* box = boxes[part % kRooms];
-    if (thread == 0) wait_stores<kRooms - 1>();
-    sync_threads(barrier, kWarpgroup);
-    write(box, part);
-    publish_stores();
-    sync_threads(barrier, kWarpgroup);
-    if (thread == 0) {
-      if (accumulate) {
-        add_tile(map, box, column + kSumColumns * part, row, expert);
-      } else {
-        store_tile(map, box, column + kSumColumns * part, row, expert);
-      }
-      commit_stores();
-    }
-  }
-}
-
-template <int kRooms, int kSums>
-__device__ void leave_sums(const float (&d)[kSums], uint8_t (&boxes)[kRooms][kBox],
-                           const CUtensorMap* map, int row, int column, int expert,
-                           bool accumulate) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
-  leave(boxes, map, 2 * kSums / kSumColumns, row, column, expert, accumulate,
-        [&](uint8_t* box, int part) {
-#pragma unroll
-          for (int i = 0; i < 8; ++i) {  // four times two columns, of two rows
-            const int in_box = 16 * warp + i % 2 * 8 + lane / 4;
-            const int unit = i / 2 * 2 + lane % 4 / 2, at = 4 * (4 * part + i / 2) + i % 2 * 2;
-            *reinterpret_cast<float2*>(unit_of(box, in_box, unit) + lane % 2 * 8) = {d[at],
-                                                                                     d[at + 1]};
-          }
-        });
-}
+using TurnOutlet = OutletOf<1>;
 
 // What an expert without rows has.
-__device__ void leave_zeros(const Tile& tile, uint8_t (&boxes)[1][kBox], const CUtensorMap* map) {
+__device__ void leave_zeros(const Tile& tile, const TurnOutlet& out, const CUtensorMap* map) {
   for (int half = 0; half < 2; ++half) {
-    leave(boxes, map, tile.width / kSumColumns, tile.row + 64 * half, tile.column, tile.expert,
-          false, [](uint8_t* box, int) { clear_tail(box, 0); });
-  }
-}
-
-template <int kSums>
-__device__ void multiply_16(float (&d)[kSums], uint64_t a, uint64_t b) {
-  static_assert(kSums == 96 || kSums == 64);
-  if constexpr (kSums == 96) {
-    multiply_64x192x16<true, true>(d, a, b, 1);
-  } else {
-    multiply_64x128x16<true, true>(d, a, b, 1);
+    for (int part = 0; part < tile.width / kSumColumns; ++part) {
+      out.pass(
+          part, [&](uint8_t* box) { clear_rows(box, 1, 0, out.warpgroup); },
+          [&](uint8_t* box) {
+            store_tile(map, box, tile.column + kSumColumns * part, tile.row + 64 * half,
+                       tile.expert);
+          });
+    }
   }
 }
 
@@ -346,9 +291,9 @@ __device__ void pass_turn(Room& s, int warpgroup) {
 // half of one is multiplied, its predecessor goes back and its successor is looked for.
 // `wait_for_turn` is called when the sums are zeros.
 template <int kSums, class Wait>
-__device__ void multiply_tile(Room& s, const Tile& tile, int warpgroup, const CUtensorMap* map,
-                              bool accumulate, Wait wait_for_turn) {
-  const int last = parts_of(tile.rows, kDepth) - 1, tail = tile.rows - last * kDepth;
+__device__ void multiply_tile(Room& s, const Tile& tile, const TurnOutlet& out,
+                              const CUtensorMap* map, bool accumulate, Wait wait_for_turn) {
+  const int last = tiles_of(tile.rows, kDepth) - 1, tail = tile.rows - last * kDepth;
   const bool first_thread = threadIdx.x % kWarpgroup == 0;
   float upper[kSums] = {}, lower[kSums] = {};
   pin(upper);
@@ -360,16 +305,12 @@ __device__ void multiply_tile(Room& s, const Tile& tile, int warpgroup, const CU
   for (int k = 0; k <= last; ++k) {
     if (!there) wait_barrier(&s.full[at.stage], at.phase);
     uint8_t* a = s.turns.a[at.stage];
-    if (k == last && tail < kDepth) {
-      for (int half = 0; half < 2; ++half) clear_tail(a + half * kBox, tail);
-      publish_stores();
-      sync_threads(1 + warpgroup, kWarpgroup);
-    }
+    if (k == last && tail < kDepth) clear_rows(a, 2, tail, out.warpgroup);
     const uint64_t above = tile_across(a, kBox), right = tile_across(s.turns.b[at.stage], kBox);
     const auto both = [&](int step) {
       const uint64_t left = above + step * kStep<true>, b = right + step * kStep<true>;
-      multiply_16(upper, left, b);
-      multiply_16(lower, left + kBox / 16, b);
+      multiply_16<true, true>(upper, left, b, 1);
+      multiply_16<true, true>(lower, left + kBox / 16, b, 1);
     };
     begin_products();
     both(0);
@@ -382,7 +323,7 @@ __device__ void multiply_tile(Room& s, const Tile& tile, int warpgroup, const CU
     before = at.stage;
     at.advance();
     there = k < last && passed_barrier(&s.full[at.stage], at.phase);
-    if (k == last) pass_turn(s, warpgroup);
+    if (k == last) pass_turn(s, out.warpgroup);
     begin_products();
     both(2);
     both(3);
@@ -390,33 +331,31 @@ __device__ void multiply_tile(Room& s, const Tile& tile, int warpgroup, const CU
   }
   wait_products<0>();
   if (first_thread) arrive(&s.empty[before]);
-  auto& boxes = s.turns.c[warpgroup];
-  leave_sums(upper, boxes, map, tile.row, tile.column, tile.expert, accumulate);
-  leave_sums(lower, boxes, map, tile.row + 64, tile.column, tile.expert, accumulate);
+  store_f32(upper, out, map, tile.row, tile.column, tile.expert, accumulate);
+  store_f32(lower, out, map, tile.row + 64, tile.column, tile.expert, accumulate);
 }
 
 // A warpgroup's half of a tile that both multiply.
-__device__ void multiply_half(Room& s, const Tile& tile, int warpgroup, const CUtensorMap* map,
+__device__ void multiply_half(Room& s, const Tile& tile, const Outlet& out, const CUtensorMap* map,
                               bool accumulate) {
   float d[128] = {};  // set, or the compiler spills
   Position at{tile.stage, tile.phase};
-  const int last = multiply_stages<true, true>(d, s.both, at, parts_of(tile.rows, kDepth),
-                                               warpgroup, [&](int k, uint8_t* a) {
-                                                 const int rows = tile.rows - k * kDepth;
-                                                 if (rows >= kDepth) return;
-                                                 clear_tail(a, rows);
-                                                 publish_stores();
-                                                 sync_threads(1 + warpgroup, kWarpgroup);
-                                               });
+  const int stages = tiles_of(tile.rows, kDepth);
+  const int last =
+      multiply_stages<true, true>(d, s.both, at, stages, out.warpgroup, [&](int k, uint8_t* a) {
+        const int rows = tile.rows - k * kDepth;
+        if (rows < kDepth) clear_rows(a, 1, rows, out.warpgroup);
+      });
   release_stage(s.both, last);
-  leave_sums(d, s.both.c[warpgroup], map, tile.row + 64 * warpgroup, tile.column, tile.expert,
-             accumulate);
+  store_f32(d, out, map, tile.row + 64 * out.warpgroup, tile.column, tile.expert, accumulate);
 }
 
 // A warpgroup: its share of this block's tiles.
 __device__ void multiply_tiles(Room& s, const CUtensorMap* map, bool accumulate) {
   const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroup - 1;
   const bool first_thread = threadIdx.x % kWarpgroup == 0;
+  const Outlet together_out{s.both.c[warpgroup], warpgroup};
+  const TurnOutlet out{s.turns.c[warpgroup], warpgroup};
   uint32_t turns = 0;  // of both, so far
   bool together = false;
   for (Ring<kSlots> slot;; slot.advance()) {
@@ -432,7 +371,7 @@ __device__ void multiply_tiles(Room& s, const CUtensorMap* map, bool accumulate)
       }
     }
     if (together) {
-      multiply_half(s, tile, warpgroup, map, accumulate);
+      multiply_half(s, tile, together_out, map, accumulate);
       continue;
     }
     const uint32_t turn = turns++;
@@ -444,11 +383,11 @@ __device__ void multiply_tiles(Room& s, const CUtensorMap* map, bool accumulate)
     if (tile.rows == 0) {
       wait_for_turn();
       pass_turn(s, warpgroup);
-      leave_zeros(tile, s.turns.c[warpgroup], map);
+      leave_zeros(tile, out, map);
     } else if (tile.width == kWide) {
-      multiply_tile<kWide / 2>(s, tile, warpgroup, map, accumulate, wait_for_turn);
+      multiply_tile<kWide / 2>(s, tile, out, map, accumulate, wait_for_turn);
     } else {
-      multiply_tile<kNarrow / 2>(s, tile, warpgroup, map, accumulate, wait_for_turn);
+      multiply_tile<kNarrow / 2>(s, tile, out, map, accumulate, wait_for_turn);
     }
   }
   if (first_thread) wait_stores<0>();
@@ -491,7 +430,7 @@ __global__ void __launch_bounds__(kRingThreads, 1)
 }  // namespace
 }  // namespace weight_gradient
 
-bool weight_gradient_in_turns(Stream& stream, const GroupedGemm& g, int blocks) {
+bool weight_gradient_in_turns(Stream& stream, const GroupedGemm& g, int processors) {
   using namespace weight_gradient;
   const Matrices a{g.a, g.out, g.rows, g.a_stride, 1, 64};
   const Matrices b{g.b, g.in, g.rows, g.b_stride, 1, 64};
@@ -504,7 +443,7 @@ bool weight_gradient_in_turns(Stream& stream, const GroupedGemm& g, int blocks) 
       weight_gradient_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kRoomBytes);
   check(sized, "reserving shared memory");
   stream.launch(weight_gradient_kernel,
-                {.blocks = blocks, .threads = kRingThreads, .shared_bytes = kRoomBytes},
+                {.blocks = processors, .threads = kRingThreads, .shared_bytes = kRoomBytes},
                 a.describe(), b.describe(), c.describe(), g.offsets, shape, stream.counter());
   return true;
 }
