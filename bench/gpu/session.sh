@@ -11,8 +11,9 @@
 #                                          nine minutes; or only parts of these names, or of names that
 #                                          begin so (ops, decode, racecheck-pass); into $OUT. Only when
 #                                          asked for: memcheck-ops and memcheck-whole, memcheck over all
-#                                          tests of a room; trainer; profile and peers, which need
-#                                          PyTorch and JAX; more of serve and drawn, flat, whole.
+#                                          tests of a room; memcheck-, racecheck- and synccheck-experts;
+#                                          trainer; grouped, experts' products beside cuBLASLt's; profile and
+#                                          peers, which need PyTorch and JAX; more of serve and drawn, flat, whole.
 #                                          SANITIZE_LIMIT: seconds that a sanitizer has, 170
 #   bench/gpu/session.sh hunt KIT          there: looks for answers that depend on chance or on what else
 #                                          runs, each test many times and in every mode of the stream
@@ -20,8 +21,8 @@
 #                                          512 tokens on and with all sizes of heads; needs PyTorch
 #
 # BUILD needs the targets tephra, device_test, core_test, infer_test, ops_test and optim_test, for kernels of
-# attention also attention_bench. Parts fail on their own: the rest still runs, and the exit status says whether any did.
-# Ctrl-C, TERM and HUP end them all.
+# attention also attention_bench, for the experts' products grouped_gemm_bench. Parts fail on their own: the rest
+# still runs, and the exit status says whether any did. Ctrl-C, TERM and HUP end them all.
 set -u
 
 die() {
@@ -36,12 +37,12 @@ pack() {
   rm -rf "$kit" "$kit.tar.xz"
   mkdir -p "$kit/bin" "$kit/lib"
   for binary in "$build/tephra" "$build/tests/device_test" "$build/tests/core_test" "$build/tests/infer_test" \
-    "$build/tests/ops_test" "$build/tests/optim_test" "$build/attention_bench"; do
-    [ "$binary" != "$build/attention_bench" ] || [ -x "$binary" ] || continue
+    "$build/tests/ops_test" "$build/tests/optim_test" "$build/attention_bench" "$build/grouped_gemm_bench"; do
+    case "$binary" in *_bench) [ -x "$binary" ] || continue ;; esac
     strip -o "$kit/bin/$(basename "$binary")" "$binary" || exit 1
-    # What every Linux has stays: the C library and what belongs to it.
+    # What every Linux has stays, the C library and what belongs to it, and what belongs to CUDA.
     ldd "$binary" | awk '$3 ~ /^\// { print $3 }' |
-      grep -v -E '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux[^/]*)\.so' |
+      grep -v -E '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|libcublasLt|ld-linux[^/]*)\.so' |
       while read -r library; do cp -L "$library" "$kit/lib/"; done
   done
   for file in configs/tiny.toml tests/eval/config.json tests/golden/tokenizer-byte-level/tokenizer.json \
@@ -217,11 +218,13 @@ attention() {
 tests='ops-0 ops-1 ops-2 ops-3 infer optim core-memory core-checksum golden runs runs-bf16 runs-heads'
 alone='large verify engine trained step decode-1 decode-2 decode-4 decode-16 decode-64 decode-128 decode-128-short bits-8 bits-4'
 alone="$alone prefill prefill-8192 serve-prompt serve-1 serve-64 drawn-64 same"
-long='prefill-2048 serve-16 drawn-1 drawn-16 flat-1 flat-16 flat-64 whole-64 trainer profile peers-deterministic peers-windows'
+long='prefill-2048 serve-16 drawn-1 drawn-16 flat-1 flat-16 flat-64 whole-64 trainer profile grouped grouped-16384'
+long="$long grouped-9216 peers-deterministic peers-windows"
 memory='memcheck-symmetric memcheck-pass memcheck-tiles memcheck-cca'
 memory="$memory racecheck-symmetric racecheck-pass racecheck-tiles racecheck-cca"
 memory="$memory synccheck-pass synccheck-tiles synccheck-cca initcheck-step initcheck-cca"
-whole_memory='memcheck-ops-0 memcheck-ops-1 memcheck-ops-2 memcheck-ops-3'
+whole_memory='memcheck-experts racecheck-experts synccheck-experts'
+whole_memory="$whole_memory memcheck-ops-0 memcheck-ops-1 memcheck-ops-2 memcheck-ops-3"
 whole_memory="$whole_memory memcheck-ops-4 memcheck-ops-5 memcheck-ops-6 memcheck-ops-7"
 whole_memory="$whole_memory memcheck-whole-optim memcheck-whole-infer-0 memcheck-whole-infer-1 memcheck-whole-infer-2"
 whole_memory="$whole_memory memcheck-whole-infer-3"
@@ -248,6 +251,8 @@ check_part() {
     trained) within 90 python3 "$kit/tests/infer/gpu_trained_test.py" "$tephra" "$kit" ;;
     trainer) within 90 python3 "$kit/bench/gpu/trainer_speed.py" "$tephra" --model "$model" ;;
     profile) within 90 python3 "$kit/bench/gpu/step_table.py" "$tephra" ;;
+    grouped) grouped 150 ;;
+    grouped-*) grouped 60 "${1#grouped-}" ours ;;
     peers-deterministic) peers 60 --deterministic 1x16384 4x4096 32x512 1x16384d64 4x4096d64 32x512d64 1x16384d256 \
       4x4096d256 32x512d256 ;;
     peers-windows) peers 120 --flex 1x16384w1024 1x16384w4096 4x4096w1024 ;;
@@ -286,6 +291,7 @@ check_part() {
     initcheck-step) sanitize initcheck infer_test 'DecodeStepGpu.IsNearTheForwardPassWhenItTakesTheSameExperts' ;;
     *-pass) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.ARowAloneHasThemWhateverExpertItIsTold' decode_pass ;;
     *-tiles) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.GiveTheSameBitsInTiles' decode_tiles ;;
+    *-experts) sanitize "${1%-*}" ops_test 'GpuGroupedLinear.*:GpuManyTiles.Of*Expert*' weight_gradient ;;
     # The second is of blocks that take several pieces of work.
     *-cca) sanitize "${1%-*}" ops_test \
       'Ops/GpuSuite.HasTheValuesAndGradientsOfTheCpu/cca_qkv_*:GpuManyTiles.OfConvolvedQueriesAndKeys' ;;
@@ -298,6 +304,13 @@ processes() {
   checks=$2
   shift 2
   within "$limit" python3 "$kit/tests/train/gpu_runs_test.py" "$tephra" "$kit" --only "$checks" "$@"
+}
+
+# SECONDS ARGUMENTS...: beside cuBLASLt's, which this machine has.
+grouped() {
+  limit=$1
+  shift
+  within "$limit" env LD_LIBRARY_PATH="$LD_LIBRARY_PATH:/usr/local/cuda/lib64" "$kit/bin/grouped_gemm_bench" "$@"
 }
 
 # SECONDS TOKENS STEPS TEPHRA...

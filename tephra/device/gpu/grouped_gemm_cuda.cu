@@ -195,6 +195,34 @@ __device__ void store_some_bf16(const float (&d)[128], __nv_bfloat16* c, int64_t
   }
 }
 
+// 64 rows in f32, 32 columns at a time, to these of a matrix, or added to them.
+template <int kSums>
+__device__ void store_f32(const float (&d)[kSums], const Outlet& out, const CUtensorMap* map,
+                          int row, int column, int matrix, bool accumulate) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
+#pragma unroll
+  for (int part = 0; part < 2 * kSums / kSumColumns; ++part) {
+    out.pass(
+        part,
+        [&](uint8_t* box) {
+#pragma unroll
+          for (int i = 0; i < 8; ++i) {  // four times two columns, of two rows
+            const int in_tile = 16 * warp + i % 2 * 8 + lane / 4;
+            const int unit = i / 2 * 2 + lane % 4 / 2, at = 4 * (4 * part + i / 2) + i % 2 * 2;
+            *reinterpret_cast<float2*>(unit_of(box, in_tile, unit) + lane % 2 * 8) = {d[at],
+                                                                                      d[at + 1]};
+          }
+        },
+        [&](uint8_t* box) {
+          if (accumulate) {
+            add_tile(map, box, column + kSumColumns * part, row, matrix);
+          } else {
+            store_tile(map, box, column + kSumColumns * part, row, matrix);
+          }
+        });
+  }
+}
+
 // A warpgroup's part of a tile of rows.
 template <GroupedProduct kProduct>
 __device__ void multiply_tile(Stages& s, Position& at, const RowTiles& tile, const Outlet& out,

@@ -78,6 +78,41 @@ __device__ inline void arrive_in_cluster(uint64_t* barrier, int rank) {
       : "memory");
 }
 
+// The same after what this thread has stored there; who waits for it sees that.
+__device__ inline void store_in_cluster(uint32_t* to, uint32_t value, int rank) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "st.shared::cluster.u32 [there], %2;\n"
+      "}\n" ::"r"(shared_address(to)),
+      "r"(rank), "r"(value)
+      : "memory");
+}
+
+__device__ inline void arrive_in_cluster_after_stores(uint64_t* barrier, int rank) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
+      "}\n" ::"r"(shared_address(barrier)),
+      "r"(rank)
+      : "memory");
+}
+
+__device__ inline void wait_barrier_of_cluster(uint64_t* barrier, uint32_t parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again;\n"
+      "}\n" ::"r"(shared_address(barrier)),
+      "r"(parity)
+      : "memory");
+}
+
 // Arrives when the copies that this thread asked for by itself (copy_to_shared) have come.
 __device__ inline void arrive_when_copied(uint64_t* barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier))

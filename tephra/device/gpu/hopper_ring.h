@@ -99,16 +99,15 @@ __device__ int multiply_stages(float (&d)[kSums], Stages& s, Position& at, int c
 }
 
 // A warpgroup's tile on its way out: boxes of 64 rows of 128 bytes with the copy engine's swizzle,
-// one written while the others are read.
-template <int kRooms>
-struct OutletOf {
+// one written while the other is read.
+struct Outlet {
   uint8_t (*boxes)[kBox];
   int warpgroup;
 
   template <class Write, class Send>
   __device__ void pass(int part, Write write, Send send) const {
-    uint8_t* box = boxes[part % kRooms];
-    if (threadIdx.x % kWarpgroup == 0) wait_stores<kRooms - 1>();
+    uint8_t* box = boxes[part % 2];
+    if (threadIdx.x % kWarpgroup == 0) wait_stores<1>();
     sync_threads(1 + warpgroup, kWarpgroup);
     write(box);
     publish_stores();
@@ -119,8 +118,6 @@ struct OutletOf {
     }
   }
 };
-
-using Outlet = OutletOf<2>;
 
 // Rows from this one on of as many boxes that follow each other, as zeros, by a warpgroup that
 // reads them next.
@@ -133,35 +130,6 @@ __device__ inline void clear_rows(uint8_t* boxes, int count, int from, int warpg
   }
   publish_stores();
   sync_threads(1 + warpgroup, kWarpgroup);
-}
-
-// 64 rows in f32, 32 columns at a time, to these of a matrix, or added to them.
-template <int kRooms, int kSums>
-__device__ void store_f32(const float (&d)[kSums], const OutletOf<kRooms>& out,
-                          const CUtensorMap* map, int row, int column, int matrix,
-                          bool accumulate) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
-#pragma unroll
-  for (int part = 0; part < 2 * kSums / kSumColumns; ++part) {
-    out.pass(
-        part,
-        [&](uint8_t* box) {
-#pragma unroll
-          for (int i = 0; i < 8; ++i) {  // four times two columns, of two rows
-            const int in_tile = 16 * warp + i % 2 * 8 + lane / 4;
-            const int unit = i / 2 * 2 + lane % 4 / 2, at = 4 * (4 * part + i / 2) + i % 2 * 2;
-            *reinterpret_cast<float2*>(unit_of(box, in_tile, unit) + lane % 2 * 8) = {d[at],
-                                                                                      d[at + 1]};
-          }
-        },
-        [&](uint8_t* box) {
-          if (accumulate) {
-            add_tile(map, box, column + kSumColumns * part, row, matrix);
-          } else {
-            store_tile(map, box, column + kSumColumns * part, row, matrix);
-          }
-        });
-  }
 }
 
 // A warpgroup's 64 x 256 in bf16, 64 columns at a time: `write(box, i, words...)` for the tables of
