@@ -480,7 +480,7 @@ TEST(GpuManyTiles, OfExpertsWithManyRows) {
   expect_many_tiles_as_portable(experts_case(spread_experts(14000, 9), 8));
 }
 
-// Where they work together at one expert and take turns at the others, every second block at these
+// Where they work together at one expert and take turns at the others, half of the blocks at these
 // first.
 TEST(GpuManyTiles, OfAnExpertWithMostRows) {
   std::vector<int32_t> expert;
@@ -488,7 +488,15 @@ TEST(GpuManyTiles, OfAnExpertWithMostRows) {
   expect_many_tiles_as_portable(experts_case(from_values({12000}, expert), 8));
 }
 
-// Tiles of one stage and of none follow each other, and the turns at them.
+// Where blocks have one tile to take turns at between two at which warpgroups work together.
+TEST(GpuManyTiles, OfAnExpertBetweenTwoWithMostRows) {
+  std::vector<int32_t> expert(17000, 0);
+  std::fill(expert.begin() + 8300, expert.begin() + 16600, 2);
+  std::fill(expert.begin() + 16600, expert.end(), 1);
+  expect_many_tiles_as_portable(experts_case(from_values({17000}, expert), 3));
+}
+
+// Experts of one stage and without rows.
 TEST(GpuManyTiles, OfExpertsWithoutRows) {
   std::vector<int32_t> expert(7064, 5);
   std::fill(expert.begin(), expert.begin() + 64, 3);

@@ -78,7 +78,8 @@ __device__ inline void arrive_in_cluster(uint64_t* barrier, int rank) {
       : "memory");
 }
 
-// The same after what this thread has stored there; who waits for it sees that.
+// To the same place in block `rank` of the cluster; who waits for an arrival after it sees it, with
+// wait_barrier_of_cluster.
 __device__ inline void store_in_cluster(uint32_t* to, uint32_t value, int rank) {
   asm volatile(
       "{\n"

@@ -8,9 +8,9 @@
 // one order). Rows past an expert's end are zeroed in shared memory. Widths need not be whole
 // tiles: past the edges the copy engine reads zeros and writes nothing.
 //
-// Who waits for whom: everything a tile needs is done by somebody at an earlier tile, or at an
-// earlier stage of the same one, of either block; tiles have at least one stage. A barrier is not
-// passed twice before all who wait for it have looked, see `changed` and `turn`.
+// Who waits for whom: what a stage of a tile needs is done by somebody at an earlier tile or stage,
+// of either block, or on reaching this tile (`changed`, `told`); tiles have at least one stage. A
+// barrier is not passed twice before all who wait for it have looked: see `changed` and `turn`.
 #include "tephra/device/gpu/grouped_gemm.h"
 #include "tephra/device/gpu/hopper.h"
 #include "tephra/device/gpu/hopper_maps.h"
@@ -200,8 +200,8 @@ class Numbers {
 
 // The tiles of all experts in their order. Those of both warpgroups are dealt to the pairs in turn,
 // all others go to whichever pair is free. Where there are both, half of the pairs turn to the
-// others before their last deep tile, and half after it: such tiles are mostly way out, for which
-// memory has no time when all come to them at once.
+// others before the last round of the former, and half after it: such tiles are mostly way out, for
+// which memory has no time when all come to them at once.
 class Deal {
  public:
   __device__ Deal(const Place* order, int count, const int32_t* offsets, const Shape& shape,
@@ -335,7 +335,7 @@ __device__ void feed_tiles(Room& s, const CUtensorMap* map_a, const CUtensorMap*
     arrive(&s.fed);
     if (tile.form == Form::none) return;
     if (tile.together() != together) {
-      wait_barrier(&s.changed, changed.phase);
+      wait_barrier_of_cluster(&s.changed, changed.phase);
       changed.advance();
       together = !together;
     }
@@ -415,9 +415,20 @@ struct WayOut {
 };
 
 // By a warpgroup that has read a stage: both blocks' feeding threads write there.
-__device__ void release_in_pair(uint64_t* barrier) {
+__device__ void release_in_pair(uint64_t* empty) {
   const int thread = threadIdx.x % kWarpgroup;
-  if (thread < kPair) arrive_in_cluster(barrier, thread);
+  if (thread < kPair) arrive_in_cluster(empty, thread);
+}
+
+// By a warpgroup whose tile is of another kind than the one before: waits until both blocks'
+// warpgroups have done with the ring of the other kind. All of it has passed the last change, or
+// one that has no turn at a tile could change again before its other warps have looked.
+__device__ void change(Room& s, Ring<1>& at, int warpgroup) {
+  sync_threads(1 + warpgroup, kWarpgroup);
+  const int thread = threadIdx.x % kWarpgroup;
+  if (thread < kPair) arrive_in_cluster_after_stores(&s.changed, thread);
+  wait_barrier_of_cluster(&s.changed, at.phase);
+  at.advance();
 }
 
 // A warpgroup's part of a tile: so many times 64 rows, from that box of the left operand's on, and
@@ -487,11 +498,9 @@ __device__ void multiply_tiles(Room& s, const CUtensorMap* map, bool accumulate)
     const Tile tile = s.tiles[slot.stage];
     arrive(&s.taken[slot.stage]);
     if (tile.form == Form::none) break;
-    if (tile.together() != together) {  // who has no turn at this tile must not change twice
+    if (tile.together() != together) {
+      change(s, changed, warpgroup);
       together = !together;
-      release_in_pair(&s.changed);
-      wait_barrier(&s.changed, changed.phase);
-      changed.advance();
     }
     if (together) {
       multiply_tile<1, 2, kTileColumns / 2>(
@@ -576,7 +585,7 @@ bool weight_gradient_in_turns(Stream& stream, const GroupedGemm& g, int processo
   const Matrices b{g.b, g.in, g.rows, g.b_stride, 1, 64};
   const Matrices c{g.c, g.in, g.out, g.in, g.experts, WayOut::kRows, true};
   if (!a.aligned() || !b.aligned() || !c.aligned()) return false;
-  if (g.experts > kMostExperts || g.rows < kFewRows * g.experts) return false;
+  if (g.experts > kMostExperts || g.rows < kFewRows * g.experts || processors < kPair) return false;
   const weight_gradient::Shape shape{g.experts, static_cast<int>(g.out), static_cast<int>(g.in),
                                      g.accumulate};
   static const cudaError_t sized = cudaFuncSetAttribute(
