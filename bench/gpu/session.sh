@@ -291,8 +291,8 @@ check_part() {
     initcheck-step) sanitize initcheck infer_test 'DecodeStepGpu.IsNearTheForwardPassWhenItTakesTheSameExperts' ;;
     *-pass) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.ARowAloneHasThemWhateverExpertItIsTold' decode_pass ;;
     *-tiles) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.GiveTheSameBitsInTiles' decode_tiles ;;
-    racecheck-experts) sanitize racecheck ops_test 'GpuGroupedLinear.*' ;; # looks at all kernels, and takes long
-    *-experts) sanitize "${1%-*}" ops_test 'GpuGroupedLinear.*:GpuManyTiles.Of*Expert*' weight_gradient ;;
+    synccheck-experts) sanitize synccheck ops_test 'GpuGroupedLinear.*:GpuManyTiles.Of*Expert*' weight_gradient ;;
+    *-experts) sanitize "${1%-*}" ops_test 'GpuGroupedLinear.*' weight_gradient ;; # many tiles take too long
     # The second is of blocks that take several pieces of work.
     *-cca) sanitize "${1%-*}" ops_test \
       'Ops/GpuSuite.HasTheValuesAndGradientsOfTheCpu/cca_qkv_*:GpuManyTiles.OfConvolvedQueriesAndKeys' ;;
