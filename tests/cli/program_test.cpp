@@ -220,7 +220,9 @@ TEST(BenchServe, TakesAPresetWithRandomWeights) {
   const Json json = report_of("128");
   EXPECT_EQ(json.find("lost")->integer(), 0) << json.dump();
   EXPECT_EQ(json.find("temperature")->number(), 0);
-  EXPECT_GT(json.find("tokens_per_second_after_the_first")->number(), 0);
+  // Null where a busy machine hands over many events at once (serve/load_test.cpp has the rule).
+  const Json* rate = json.find("tokens_per_second_after_the_first");
+  EXPECT_TRUE(rate->is_null() || rate->number() > 0) << json.dump();
   EXPECT_GT(json.find("prompt_tokens_per_second_at_the_median")->number(), 0);
   // Few tokens come at once: no rate of theirs means anything.
   EXPECT_TRUE(report_of("5").find("tokens_per_second_after_the_first")->is_null());
