@@ -200,7 +200,7 @@ void expect_weights_as_on_the_cpu(const OpCase& test, const std::string& what) {
 // with part of a tile, several, more than a band of them, none, and skipped tokens behind the last;
 // widths of whole tiles and such that end within one; weights of fewer tiles than blocks, as many
 // as blocks and some more (a last round in quarters), and enough for half a round. With 768 rows
-// for each expert and more, weight gradients go another way: in wide and narrow tiles, with tokens
+// for each expert and more, weight gradients go another way: in wide and tall tiles, with tokens
 // that are skipped, an expert without rows, and one with so many that warpgroups work together.
 TEST(GpuGroupedLinear, MultipliesTilesOfMatrixUnitsAsTheCpuDoes) {
   if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
