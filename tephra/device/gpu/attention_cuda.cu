@@ -232,9 +232,7 @@ void attention_hopper(Stream& stream, const AttentionInput& in, const MatrixRows
                       const MatrixRowsOut& lse) {
   visit_head(in.head_dim, [&]<int kHead>() {
     constexpr int kBytes = sizeof(ForwardShared<kHead>) + 1024;
-    static const cudaError_t sized = cudaFuncSetAttribute(
-        attention_kernel<kHead>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-    check(sized, "reserving shared memory");
+    stream.allow_shared(attention_kernel<kHead>, kBytes);
     stream.launch(attention_kernel<kHead>, attention_grid(stream, kBytes),
                   query_matrix(in, in.q.data, in.q.stride, kFull).describe(),
                   key_matrix(in, in.k, kKeys<kHead>).describe(),

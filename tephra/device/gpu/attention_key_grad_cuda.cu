@@ -291,9 +291,7 @@ void attention_key_grad(Stream& stream, const AttentionInput& in, const Attentio
   };
   visit_head(in.head_dim, [&]<int kHead>() {
     constexpr int kBytes = sizeof(KeyGradShared<kHead>) + 1024;
-    static const cudaError_t sized = cudaFuncSetAttribute(
-        key_grad_kernel<kHead>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-    check(sized, "reserving shared memory");
+    stream.allow_shared(key_grad_kernel<kHead>, kBytes);
     stream.launch(key_grad_kernel<kHead>, attention_grid(stream, kBytes),
                   query_matrix(in, in.q.data, in.q.stride, kHalf).describe(),
                   key_matrix(in, in.k, kKeys<kHead>).describe(),

@@ -136,9 +136,7 @@ void attention_query_grad(Stream& stream, const AttentionInput& in, const Attent
                           const QueryBlocks& blocks) {
   visit_head(in.head_dim, [&]<int kHead>() {
     constexpr int kBytes = sizeof(QueryGradShared<kHead>) + 1024;
-    static const cudaError_t sized = cudaFuncSetAttribute(
-        query_grad_kernel<kHead>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-    check(sized, "reserving shared memory");
+    stream.allow_shared(query_grad_kernel<kHead>, kBytes);
     stream.launch(query_grad_kernel<kHead>, attention_grid(stream, kBytes),
                   query_matrix(in, in.q.data, in.q.stride, kFull).describe(),
                   key_matrix(in, in.k, kKeys<kHead>).describe(),

@@ -124,9 +124,7 @@ __global__ void __launch_bounds__(kRingThreads, 1)
 template <bool kStore>
 void launch_exp(Stream& stream, const ExpGemm& g, const Matrices& a, const Matrices& b,
                 const Matrices& e) {
-  static const cudaError_t sized = cudaFuncSetAttribute(
-      exp_kernel<kStore>, cudaFuncAttributeMaxDynamicSharedMemorySize, kRingBytes);
-  check(sized, "reserving shared memory");
+  stream.allow_shared(exp_kernel<kStore>, kRingBytes);
   const ExpShape shape{static_cast<int>(g.rows),
                        static_cast<int>(g.columns),
                        static_cast<int>(g.depth),

@@ -321,9 +321,7 @@ bool launch_grouped(Stream& stream, const GroupedGemm& g, int blocks) {
                     g.c_stride,
                     g.accumulate};
 
-  static const cudaError_t sized = cudaFuncSetAttribute(
-      grouped_kernel<kProduct>, cudaFuncAttributeMaxDynamicSharedMemorySize, kRingBytes);
-  check(sized, "reserving shared memory");
+  stream.allow_shared(grouped_kernel<kProduct>, kRingBytes);
   stream.launch(grouped_kernel<kProduct>,
                 {.blocks = blocks, .threads = kRingThreads, .shared_bytes = kRingBytes},
                 a.describe(), b.describe(), c.describe(), g.offsets, shape, g.c);

@@ -135,9 +135,7 @@ __global__ void __launch_bounds__(kRingThreads, 1)
 template <bool kAcross, bool kAdds>
 void launch_symmetric(Stream& stream, const Matrices& a, const Matrices& b, const Matrices& c,
                       const SymmetricShape& shape) {
-  static const cudaError_t sized = cudaFuncSetAttribute(
-      symmetric_kernel<kAcross, kAdds>, cudaFuncAttributeMaxDynamicSharedMemorySize, kRingBytes);
-  check(sized, "reserving shared memory");
+  stream.allow_shared(symmetric_kernel<kAcross, kAdds>, kRingBytes);
   const int blocks = std::min(processors(stream), shape.count * shape.tiles());
   stream.launch(symmetric_kernel<kAcross, kAdds>,
                 {.blocks = blocks, .threads = kRingThreads, .shared_bytes = kRingBytes},

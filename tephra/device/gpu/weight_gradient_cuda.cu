@@ -588,9 +588,7 @@ bool weight_gradient_in_turns(Stream& stream, const GroupedGemm& g, int processo
   if (g.experts > kMostExperts || g.rows < kFewRows * g.experts || processors < kPair) return false;
   const weight_gradient::Shape shape{g.experts, static_cast<int>(g.out), static_cast<int>(g.in),
                                      g.accumulate};
-  static const cudaError_t sized = cudaFuncSetAttribute(
-      weight_gradient_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kRoomBytes);
-  check(sized, "reserving shared memory");
+  stream.allow_shared(weight_gradient_kernel, kRoomBytes);
   stream.launch_early(weight_gradient_kernel,
                       {.blocks = processors / kPair * kPair,
                        .threads = kRingThreads,
