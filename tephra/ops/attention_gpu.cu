@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Portable attention in tiles of 64 queries by 64 keys, all in f32: scores exist one tile at a
-// time, softmax is corrected as larger scores come. What the tensor cores of Hopper can do goes to
-// device/gpu/attention.h. Nothing is added by two blocks, so that the
-// order of every sum is fixed: keys and values have a pass of their own, which computes the scores
-// again.
+// Portable attention in tiles of 64 queries by 64 keys: scores exist one tile at a time, in f32,
+// softmax is corrected as larger scores come; bf16 is multiplied on the matrix units. What Hopper
+// can do faster goes to device/gpu/attention.h. Nothing is added by two blocks, so that the order
+// of every sum is fixed: keys and values have a pass of their own, which computes the scores again.
 #include "tephra/core/gpu_kernel.h"
 #include "tephra/device/gpu/attention.h"
 #include "tephra/device/gpu/gemm.h"
@@ -14,7 +13,11 @@
 namespace tephra::kernel {
 namespace {
 
-constexpr int kSide = gpu::kTile;
+constexpr int kSide = 64;
+template <class T>
+using Product = gpu::TileProduct<T, kSide>;
+template <class T>
+using Sums = typename Product<T>::Sums;
 
 template <class T>
 struct AttentionArgs {
@@ -25,6 +28,7 @@ struct AttentionArgs {
   float scale;
   const int32_t* pages;  // null where keys lie in one piece
   int64_t page_rows;
+  bool wide;  // rows and heads are on 16 bytes
 
   __device__ int64_t row(int64_t key) const {
     return pages ? pages[key / page_rows] * page_rows + key % page_rows : key;
@@ -39,15 +43,19 @@ struct AttentionGradArgs {
 };
 
 // A tile of scores and the key ranges of its queries.
+template <class T>
 struct ScoreTile {
-  gpu::TileBuffers buffers;
+  typename Product<T>::Buffers buffers;
   float at[kSide][kSide + 1];
   int32_t first[kSide], last[kSide];
   bool heard[kSide];  // whether any query sees the key: a row that none does may hold anything
+
+  __device__ gpu::Square<false, kSide + 1> scores() const { return {at}; }
+  __device__ gpu::Square<true, kSide + 1> transposed() const { return {at}; }
 };
 
 template <class T>
-__device__ void load_ranges(const AttentionArgs<T>& a, int64_t query, ScoreTile& tile) {
+__device__ void load_ranges(const AttentionArgs<T>& a, int64_t query, ScoreTile<T>& tile) {
   __syncthreads();
   for (int i = static_cast<int>(threadIdx.x); i < kSide; i += gpu::kTileThreads) {
     const bool there = query + i < a.queries;
@@ -61,7 +69,8 @@ __device__ void load_ranges(const AttentionArgs<T>& a, int64_t query, ScoreTile&
 struct KeySpan {
   int64_t begin, end;
 
-  __device__ explicit KeySpan(const ScoreTile& tile) : begin(INT64_MAX), end(0) {
+  template <class T>
+  __device__ explicit KeySpan(const ScoreTile<T>& tile) : begin(INT64_MAX), end(0) {
     for (int i = 0; i < kSide; ++i) {
       if (tile.first[i] >= tile.last[i]) continue;
       begin = tile.first[i] < begin ? tile.first[i] : begin;
@@ -74,18 +83,17 @@ struct KeySpan {
 // tile.at = f(query, key, q . k), zero or what f says where the key is not seen.
 template <class T, class F>
 __device__ void score_tile(const AttentionArgs<T>& a, int64_t head, int64_t query, int64_t key,
-                           ScoreTile& tile, F f) {
+                           ScoreTile<T>& tile, F f) {
   const int64_t q_column = head * a.head_dim, k_column = head / a.group * a.head_dim;
-  gpu::TileSums sums;
-  gpu::multiply_tile<true, true>(
-      tile.buffers, 0, a.head_dim,
-      [&](int i, int64_t d) -> float {
-        return query + i < a.queries ? float(a.q[query + i][q_column + d]) : 0.0f;
-      },
-      [&](int j, int64_t d) -> float {
-        return key + j < a.keys ? float(a.k[a.row(key + j)][k_column + d]) : 0.0f;
-      },
-      sums);
+  const auto q_line = [&](int64_t i) {
+    return query + i < a.queries ? a.q[query + i] + q_column : nullptr;
+  };
+  const auto k_line = [&](int64_t j) {
+    return key + j < a.keys ? a.k[a.row(key + j)] + k_column : nullptr;
+  };
+  Sums<T> sums;
+  Product<T>::multiply(tile.buffers, 0, a.head_dim, gpu::along_terms(q_line, a.head_dim, a.wide),
+                       gpu::along_terms(k_line, a.head_dim, a.wide), sums);
   __syncthreads();
   for (int j = static_cast<int>(threadIdx.x); j < kSide; j += gpu::kTileThreads) {
     bool any = false;
@@ -100,8 +108,9 @@ __device__ void score_tile(const AttentionArgs<T>& a, int64_t head, int64_t quer
 }
 
 template <class T, int kTiles>
-__global__ void attend(AttentionArgs<T> a, gpu::Rows<T> o, gpu::Rows<float> lse) {
-  __shared__ ScoreTile tile;
+__global__ void __launch_bounds__(gpu::kTileThreads)
+    attend(AttentionArgs<T> a, gpu::Rows<T> o, gpu::Rows<float> lse) {
+  __shared__ ScoreTile<T> tile;
   __shared__ float largest[kSide], total[kSide], rescale[kSide];
   const int64_t query = int64_t{blockIdx.x} * kSide, head = blockIdx.y;
   const int64_t v_column = head / a.group * a.value_dim;
@@ -112,7 +121,7 @@ __global__ void attend(AttentionArgs<T> a, gpu::Rows<T> o, gpu::Rows<float> lse)
     largest[row] = -INFINITY;
     total[row] = 0;
   }
-  gpu::TileSums out[kTiles];
+  Sums<T> out[kTiles];
   for (int64_t key = span.begin; key < span.end; key += kSide) {
     score_tile(a, head, query, key, tile,
                [](int, bool seen, float s) { return seen ? s : -INFINITY; });
@@ -136,19 +145,12 @@ __global__ void attend(AttentionArgs<T> a, gpu::Rows<T> o, gpu::Rows<float> lse)
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
       if (t * kSide >= a.value_dim) continue;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) out[t].at[i][j] *= rescale[gpu::TileSums::row(i)];
-      }
-      gpu::multiply_tile<false, false>(
-          tile.buffers, 0, kSide, [&](int i, int64_t k) -> float { return tile.at[i][k]; },
-          [&](int j, int64_t k) -> float {
-            const int64_t c = t * kSide + j;
-            return tile.heard[k] && c < a.value_dim ? float(a.v[a.row(key + k)][v_column + c])
-                                                    : 0.0f;
-          },
-          out[t]);
+      out[t].each([&](int i, int, float& value) { value *= rescale[i]; });
+      const auto v_line = [&, column = v_column + t * kSide](int64_t k) {
+        return tile.heard[k] ? a.v[a.row(key + k)] + column : nullptr;
+      };
+      Product<T>::multiply(tile.buffers, 0, kSide, tile.scores(),
+                           gpu::across_terms(v_line, a.value_dim - t * kSide, a.wide), out[t]);
     }
   }
   __syncthreads();
@@ -186,7 +188,7 @@ struct AttentionDelta {
 // tile.at = P, the probabilities of this tile.
 template <class T>
 __device__ void probability_tile(const AttentionArgs<T>& a, const AttentionGradArgs<T>& g,
-                                 int64_t head, int64_t query, int64_t key, ScoreTile& tile) {
+                                 int64_t head, int64_t query, int64_t key, ScoreTile<T>& tile) {
   score_tile(a, head, query, key, tile, [&](int i, bool seen, float s) {
     return seen ? expf(s - g.lse[query + i][head]) : 0.0f;
   });
@@ -195,19 +197,19 @@ __device__ void probability_tile(const AttentionArgs<T>& a, const AttentionGradA
 // tile.at: P -> scale * P * (do v^T - delta)
 template <class T>
 __device__ void score_gradient_tile(const AttentionArgs<T>& a, const AttentionGradArgs<T>& g,
-                                    int64_t head, int64_t query, int64_t key, ScoreTile& tile) {
+                                    int64_t head, int64_t query, int64_t key, ScoreTile<T>& tile) {
   const int64_t o_column = head * a.value_dim, v_column = head / a.group * a.value_dim;
-  gpu::TileSums sums;
+  Sums<T> sums;
   if (g.d_o) {
-    gpu::multiply_tile<true, true>(
-        tile.buffers, 0, a.value_dim,
-        [&](int i, int64_t c) -> float {
-          return query + i < a.queries ? float(g.d_o[query + i][o_column + c]) : 0.0f;
-        },
-        [&](int j, int64_t c) -> float {
-          return key + j < a.keys ? float(a.v[key + j][v_column + c]) : 0.0f;
-        },
-        sums);
+    const auto o_line = [&](int64_t i) {
+      return query + i < a.queries ? g.d_o[query + i] + o_column : nullptr;
+    };
+    const auto v_line = [&](int64_t j) {
+      return key + j < a.keys ? a.v[key + j] + v_column : nullptr;
+    };
+    Product<T>::multiply(tile.buffers, 0, a.value_dim,
+                         gpu::along_terms(o_line, a.value_dim, a.wide),
+                         gpu::along_terms(v_line, a.value_dim, a.wide), sums);
   }
   __syncthreads();
   sums.each([&](int i, int j, float value) {
@@ -218,27 +220,26 @@ __device__ void score_gradient_tile(const AttentionArgs<T>& a, const AttentionGr
 }
 
 template <class T, int kTiles>
-__global__ void attend_query_grad(AttentionArgs<T> a, AttentionGradArgs<T> g, gpu::Rows<T> dq,
-                                  bool accumulate) {
-  __shared__ ScoreTile tile;
+__global__ void __launch_bounds__(gpu::kTileThreads)
+    attend_query_grad(AttentionArgs<T> a, AttentionGradArgs<T> g, gpu::Rows<T> dq,
+                      bool accumulate) {
+  __shared__ ScoreTile<T> tile;
   const int64_t query = int64_t{blockIdx.x} * kSide, head = blockIdx.y;
   const int64_t k_column = head / a.group * a.head_dim;
   load_ranges(a, query, tile);
   const KeySpan span(tile);
-  gpu::TileSums out[kTiles];
+  Sums<T> out[kTiles];
   for (int64_t key = span.begin; key < span.end; key += kSide) {
     probability_tile(a, g, head, query, key, tile);
     score_gradient_tile(a, g, head, query, key, tile);
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
       if (t * kSide >= a.head_dim) continue;
-      gpu::multiply_tile<false, false>(
-          tile.buffers, 0, kSide, [&](int i, int64_t k) -> float { return tile.at[i][k]; },
-          [&](int j, int64_t k) -> float {
-            const int64_t c = t * kSide + j;
-            return tile.heard[k] && c < a.head_dim ? float(a.k[key + k][k_column + c]) : 0.0f;
-          },
-          out[t]);
+      const auto k_line = [&, column = k_column + t * kSide](int64_t k) {
+        return tile.heard[k] ? a.k[key + k] + column : nullptr;
+      };
+      Product<T>::multiply(tile.buffers, 0, kSide, tile.scores(),
+                           gpu::across_terms(k_line, a.head_dim - t * kSide, a.wide), out[t]);
     }
     __syncthreads();
   }
@@ -256,7 +257,7 @@ __global__ void attend_query_grad(AttentionArgs<T> a, AttentionGradArgs<T> g, gp
 // that do not see it.
 template <class T>
 __global__ void find_spans(AttentionArgs<T> a, int64_t* spans) {
-  __shared__ ScoreTile tile;
+  __shared__ ScoreTile<T> tile;
   load_ranges(a, int64_t{blockIdx.x} * kSide, tile);
   const KeySpan span(tile);
   if (threadIdx.x == 0) {
@@ -267,24 +268,22 @@ __global__ void find_spans(AttentionArgs<T> a, int64_t* spans) {
 
 // sums[t] += (tile.at)^T x: rows are keys, columns those of x from `column`.
 template <class T, int kTiles>
-__device__ void add_transposed(ScoreTile& tile, const gpu::Rows<const T>& x, int64_t query,
-                               int64_t queries, int64_t column, int64_t width,
-                               gpu::TileSums (&sums)[kTiles]) {
+__device__ void add_transposed(ScoreTile<T>& tile, const gpu::Rows<const T>& x, int64_t query,
+                               const AttentionArgs<T>& a, int64_t column, int64_t width,
+                               Sums<T> (&sums)[kTiles]) {
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
     if (t * kSide >= width) continue;
-    gpu::multiply_tile<false, false>(
-        tile.buffers, 0, kSide, [&](int i, int64_t k) -> float { return tile.at[k][i]; },
-        [&](int j, int64_t k) -> float {
-          const int64_t c = t * kSide + j;
-          return query + k < queries && c < width ? float(x[query + k][column + c]) : 0.0f;
-        },
-        sums[t]);
+    const auto line = [&, first = column + t * kSide](int64_t k) {
+      return query + k < a.queries ? x[query + k] + first : nullptr;
+    };
+    Product<T>::multiply(tile.buffers, 0, kSide, tile.transposed(),
+                         gpu::across_terms(line, width - t * kSide, a.wide), sums[t]);
   }
 }
 
 template <class T, int kTiles>
-__device__ void write_tiles(gpu::TileSums (&sums)[kTiles], const gpu::Rows<T>& to, int64_t row,
+__device__ void write_tiles(Sums<T> (&sums)[kTiles], const gpu::Rows<T>& to, int64_t row,
                             int64_t rows, int64_t column, int64_t width, bool accumulate) {
   if (!to) return;
 #pragma unroll
@@ -297,12 +296,12 @@ __device__ void write_tiles(gpu::TileSums (&sums)[kTiles], const gpu::Rows<T>& t
 }
 
 template <class T, int kTiles>
-__global__ void attend_key_grad(AttentionArgs<T> a, AttentionGradArgs<T> g, const int64_t* spans,
-                                gpu::Rows<T> dk, bool accumulate_dk, gpu::Rows<T> dv,
-                                bool accumulate_dv) {
-  __shared__ ScoreTile tile;
+__global__ void __launch_bounds__(gpu::kTileThreads)
+    attend_key_grad(AttentionArgs<T> a, AttentionGradArgs<T> g, const int64_t* spans,
+                    gpu::Rows<T> dk, bool accumulate_dk, gpu::Rows<T> dv, bool accumulate_dv) {
+  __shared__ ScoreTile<T> tile;
   const int64_t key = int64_t{blockIdx.x} * kSide, kv_head = blockIdx.y;
-  gpu::TileSums key_sums[kTiles], value_sums[kTiles];
+  Sums<T> key_sums[kTiles], value_sums[kTiles];
   for (int64_t query = 0; query < a.queries; query += kSide) {
     const int64_t at = query / kSide;
     if (spans[2 * at] >= key + kSide || spans[2 * at + 1] <= key) continue;
@@ -310,12 +309,12 @@ __global__ void attend_key_grad(AttentionArgs<T> a, AttentionGradArgs<T> g, cons
     for (int64_t head = kv_head * a.group; head < (kv_head + 1) * a.group; ++head) {
       probability_tile(a, g, head, query, key, tile);
       if (g.d_o && dv) {
-        add_transposed(tile, g.d_o, query, a.queries, head * a.value_dim, a.value_dim, value_sums);
+        add_transposed(tile, g.d_o, query, a, head * a.value_dim, a.value_dim, value_sums);
       }
       if (!dk) continue;
       __syncthreads();
       score_gradient_tile(a, g, head, query, key, tile);
-      add_transposed(tile, a.q, query, a.queries, head * a.head_dim, a.head_dim, key_sums);
+      add_transposed(tile, a.q, query, a, head * a.head_dim, a.head_dim, key_sums);
     }
   }
   write_tiles(key_sums, dk, key, a.keys, kv_head * a.head_dim, a.head_dim, accumulate_dk);
@@ -334,9 +333,11 @@ void visit_width(int64_t width, F&& f) {
 
 template <class T, class Kernel>
 AttentionArgs<T> args_of(const Kernel& k) {
-  return {gpu::rows_of<const T>(k.q),
-          gpu::rows_of<const T>(k.k),
-          gpu::rows_of<const T>(k.v),
+  const gpu::Rows<const T> q = gpu::rows_of<const T>(k.q), key = gpu::rows_of<const T>(k.k),
+                           value = gpu::rows_of<const T>(k.v);
+  return {q,
+          key,
+          value,
           k.ranges.first_N.template data<int32_t>(),
           k.ranges.last_N.template data<int32_t>(),
           k.q.rows(),
@@ -346,7 +347,8 @@ AttentionArgs<T> args_of(const Kernel& k) {
           k.q.cols() / k.k.cols(),
           static_cast<float>(k.scale),
           gpu::data_of<const int32_t>(k.ranges.pages),
-          k.ranges.page_rows};
+          k.ranges.page_rows,
+          gpu::are_wide(k.head_dim, q, key, value) && k.value_dim() % gpu::kWide == 0};
 }
 
 template <class T>
@@ -354,9 +356,10 @@ void run_gradients(gpu::Stream& stream, const AttentionGrad& k) {
   const int64_t heads = k.q.cols() / k.head_dim, tiles = gpu::blocks_for(k.q.rows(), kSide);
   const Tensor delta(k.lse.shape(), DType::f32, k.q.device(), Purpose::workspace);
   const Tensor spans({tiles, 2}, DType::i64, k.q.device(), Purpose::workspace);
-  const AttentionArgs<T> a = args_of<T>(k);
+  AttentionArgs<T> a = args_of<T>(k);
   const AttentionGradArgs<T> g{gpu::rows_of<const T>(k.d_o), gpu::rows_of<const float>(k.lse),
                                gpu::rows_of<const float>(delta)};
+  a.wide = a.wide && gpu::is_wide(g.d_o);
   gpu::for_each_index(
       stream, k.lse.numel(),
       AttentionDelta<T>{g.d_o, gpu::rows_of<const T>(k.o), gpu::rows_of<const float>(k.dlse), heads,

@@ -4,32 +4,46 @@
 #include <atomic>
 
 #include "tephra/base/number.h"
+#include "tephra/device/gpu/settings.h"
 #include "tephra/device/gpu/tile.h"
 #include "tephra/device/memory.h"
 
 namespace tephra::gpu {
 namespace {
 
-std::atomic<bool> portable_only{false};
+std::atomic<bool>& portable_only() {
+  static std::atomic<bool> only{switch_setting("TEPHRA_GPU_PORTABLE", false)};
+  return only;
+}
+
+// The operand whose lines lie so, from row `first` of so many on.
+template <bool kAlong, class T>
+__device__ auto operand(const T* matrix, int64_t stride, int64_t first, int64_t rows, int64_t terms,
+                        bool wide) {
+  if constexpr (kAlong) {
+    return along_terms(
+        [=](int64_t i) { return first + i < rows ? matrix + (first + i) * stride : nullptr; },
+        terms, wide);
+  } else {
+    return across_terms([=](int64_t k) { return matrix + k * stride + first; }, rows - first, wide);
+  }
+}
+
+struct Wide {
+  bool a, b;
+};
 
 template <class In, class Out, bool kTransposeA, bool kTransposeB>
-__global__ void multiply(Gemm g) {
-  __shared__ TileBuffers buffers;
-  const int64_t row = int64_t{blockIdx.y} * kTile, column = int64_t{blockIdx.x} * kTile;
+__global__ void __launch_bounds__(kTileThreads) multiply(Gemm g, Wide wide) {
+  using Product = LargeTile<In>;
+  __shared__ typename Product::Buffers buffers;
+  const int64_t row = int64_t{blockIdx.y} * Product::kSide;
+  const int64_t column = int64_t{blockIdx.x} * Product::kSide;
   const In* a = static_cast<const In*>(g.a) + blockIdx.z * g.a_step;
   const In* b = static_cast<const In*>(g.b) + blockIdx.z * g.b_step;
-  TileSums sums;
-  multiply_tile<!kTransposeA, kTransposeB>(
-      buffers, 0, g.k,
-      [&](int i, int64_t k) -> float {
-        if (row + i >= g.m) return 0;
-        return float(kTransposeA ? a[k * g.lda + row + i] : a[(row + i) * g.lda + k]);
-      },
-      [&](int j, int64_t k) -> float {
-        if (column + j >= g.n) return 0;
-        return float(kTransposeB ? b[(column + j) * g.ldb + k] : b[k * g.ldb + column + j]);
-      },
-      sums);
+  typename Product::Sums sums;
+  Product::multiply(buffers, 0, g.k, operand<!kTransposeA>(a, g.lda, row, g.m, g.k, wide.a),
+                    operand<kTransposeB>(b, g.ldb, column, g.n, g.k, wide.b), sums);
   Out* c = static_cast<Out*>(g.c) + blockIdx.z * g.c_step;
   const Out* addend = static_cast<const Out*>(g.addend ? g.addend : g.c) + blockIdx.z * g.c_step;
   sums.each([&](int i, int j, float value) {
@@ -41,18 +55,24 @@ __global__ void multiply(Gemm g) {
   });
 }
 
+bool lies_wide(const void* data, int64_t stride, int64_t step) {
+  return reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride % 8 == 0 && step % 8 == 0;
+}
+
 template <class In, class Out>
 void run(Stream& stream, const Gemm& g) {
-  const Grid grid{.blocks = (g.n + kTile - 1) / kTile,
-                  .blocks_y = (g.m + kTile - 1) / kTile,
+  constexpr int64_t kSide = LargeTile<In>::kSide;
+  const Grid grid{.blocks = (g.n + kSide - 1) / kSide,
+                  .blocks_y = (g.m + kSide - 1) / kSide,
                   .blocks_z = g.batch,
                   .threads = kTileThreads};
+  const Wide wide{lies_wide(g.a, g.lda, g.a_step), lies_wide(g.b, g.ldb, g.b_step)};
   if (g.transpose_a) {
     stream.launch(g.transpose_b ? multiply<In, Out, true, true> : multiply<In, Out, true, false>,
-                  grid, g);
+                  grid, g, wide);
   } else {
     stream.launch(g.transpose_b ? multiply<In, Out, false, true> : multiply<In, Out, false, false>,
-                  grid, g);
+                  grid, g, wide);
   }
 }
 
@@ -60,7 +80,7 @@ void run(Stream& stream, const Gemm& g) {
 
 void gemm_portable(Stream& stream, const Gemm& g) {
   // The rows of a grid are few: tall matrices go in strips.
-  constexpr int64_t kMostRows = int64_t{65535} * kTile;
+  constexpr int64_t kMostRows = int64_t{65535} * LargeTile<float>::kSide;
   if (g.m > kMostRows && g.batch == 1) {
     Gemm first = g, rest = g;
     const int64_t in = g.in == Number::f32 ? 4 : 2, out = g.out == Number::f32 ? 4 : 2;
@@ -80,7 +100,7 @@ void gemm_portable(Stream& stream, const Gemm& g) {
 void gemm(Stream& stream, const Gemm& g) {
   if (g.m == 0 || g.n == 0 || g.batch == 0) return;
   if constexpr (kHasCudaLibraries) {
-    if (g.k > 0 && !portable_only && gemm_cublaslt(stream, g)) return;
+    if (g.k > 0 && !portable_only() && gemm_cublaslt(stream, g)) return;
   }
   gemm_portable(stream, g);
 }
@@ -133,8 +153,8 @@ void gemm_by_stretches(Stream& stream, const Gemm& g) {
                 g.ldc, g.beta);
 }
 
-void use_portable_gemm(bool on) { portable_only = on; }
-bool using_portable_gemm() { return portable_only; }
+void use_portable_gemm(bool on) { portable_only() = on; }
+bool using_portable_gemm() { return portable_only(); }
 
 std::vector<std::pair<std::string, std::string>> libraries() {
   std::vector<std::pair<std::string, std::string>> found;

@@ -251,6 +251,7 @@ Stream::Stream(Device device) : device_(device) {
   (void)asked_failure();  // what is wrong with a setting is told before the first op
   starts_early_ = switch_setting("TEPHRA_GPU_EARLY", true) && can_start_early(device.index);
   synchronous_ = switch_setting("TEPHRA_GPU_SYNC", false);
+  (void)using_portable_gemm();  // a value that is not understood is told now
   enter();
   check(TEPHRA_GPU_API(StreamCreateWithFlags)(&raw_, TEPHRA_GPU_API(StreamNonBlocking)),
         "creating a stream");

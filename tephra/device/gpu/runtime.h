@@ -92,7 +92,7 @@ void start_profile(Device device);
 // Stops it. Largest first.
 std::vector<KernelTime> finish_profile(Device device);
 
-// For tests: products go to the portable kernels.
+// Whether the portable kernels run, and no fast path or library: TEPHRA_GPU_PORTABLE=1, or a test.
 void use_portable_gemm(bool on);
 bool using_portable_gemm();
 
