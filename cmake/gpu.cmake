@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The GPU backend: every *.cu of a room becomes a library of its own, so that a change of CPU code
 # compiles no kernel. One source for two vendors: nvcc, or clang for AMD (build preset hip, a
-# compile check). Files named *_cuda.cu are fast paths that only the first gets.
+# compile check). Files named *_cuda.cu are fast paths that only the first gets. `emulated` compiles
+# what AMD gets for this CPU (tests/emulated_gpu), so that its kernels run, also under sanitizers.
 
 set(TEPHRA_GPU_BACKEND ${TEPHRA_GPU})
-if(TEPHRA_SANITIZE OR TEPHRA_FUZZ)  # no sanitizer sees into a kernel
-  set(TEPHRA_GPU_BACKEND off)
+if(TEPHRA_FUZZ OR (TEPHRA_SANITIZE AND NOT TEPHRA_GPU STREQUAL emulated))
+  set(TEPHRA_GPU_BACKEND off)  # no sanitizer sees into a kernel
 endif()
 
 if(TEPHRA_GPU_BACKEND STREQUAL auto)
@@ -38,8 +39,10 @@ if(TEPHRA_GPU_BACKEND STREQUAL cuda)
   set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
 elseif(TEPHRA_GPU_BACKEND STREQUAL hip)
   include(cmake/hip.cmake)
+elseif(TEPHRA_GPU_BACKEND STREQUAL emulated)
+  find_library(BOOST_CONTEXT_LIBRARY boost_context REQUIRED)
 elseif(NOT TEPHRA_GPU_BACKEND STREQUAL off)
-  message(FATAL_ERROR "TEPHRA_GPU: expected auto, cuda, hip or off, got ${TEPHRA_GPU}")
+  message(FATAL_ERROR "TEPHRA_GPU: expected auto, cuda, hip, emulated or off, got ${TEPHRA_GPU}")
 endif()
 
 # Headers cost more than kernels, so several files are compiled as one.
@@ -74,7 +77,7 @@ function(tephra_gpu_library name links)
   if(TEPHRA_GPU_BACKEND STREQUAL off OR NOT files)
     return()
   endif()
-  if(TEPHRA_GPU_BACKEND STREQUAL hip)
+  if(NOT TEPHRA_GPU_BACKEND STREQUAL cuda)
     list(FILTER files EXCLUDE REGEX "_cuda\\.cu$")
   endif()
   tephra_gpu_batches(${name} "${files}" batches)
@@ -83,6 +86,12 @@ function(tephra_gpu_library name links)
     add_library(tephra_${name}_gpu STATIC ${objects})
     set_target_properties(tephra_${name}_gpu PROPERTIES LINKER_LANGUAGE CXX)
     target_link_libraries(tephra_${name}_gpu PUBLIC amdhip64)
+  elseif(TEPHRA_GPU_BACKEND STREQUAL emulated)
+    set_source_files_properties(${batches} PROPERTIES LANGUAGE CXX)
+    add_library(tephra_${name}_gpu STATIC ${batches})
+    # Kernels are written for their own compilers, which warn of other things.
+    target_compile_options(tephra_${name}_gpu PRIVATE -w -D__HIP__)
+    target_link_libraries(tephra_${name}_gpu PUBLIC emulated_gpu)
   else()
     add_library(tephra_${name}_gpu STATIC ${batches})
     set_target_properties(tephra_${name}_gpu PROPERTIES CXX_STANDARD_REQUIRED OFF

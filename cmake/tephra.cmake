@@ -137,6 +137,9 @@ function(tephra_test_entry entry label binary filter shard shards)
   add_test(NAME ${entry} COMMAND ${binary} --gtest_brief=1 --gtest_filter=${filter})
   set_tests_properties(${entry} PROPERTIES LABELS ${label} TIMEOUT 1200
     ENVIRONMENT "GTEST_SHARD_INDEX=${shard};GTEST_TOTAL_SHARDS=${shards};${TEPHRA_TEST_ENVIRONMENT}")
+  if(label STREQUAL gpu AND TEPHRA_GPU_BACKEND STREQUAL emulated)
+    set_property(TEST ${entry} APPEND PROPERTY ENVIRONMENT EMULATED_GPU=1)
+  endif()
 endfunction()
 
 # A test of running out of memory needs the sanitizer to refuse as the system does.

@@ -105,7 +105,7 @@ template <class T>
 __global__ void cca_heads_grad_row(CcaArgs<T> a, gpu::Rows<const T> dout, gpu::Rows<T> dz,
                                    bool accumulate_dz, gpu::Rows<T> dy, bool accumulate_dy,
                                    float* parts) {
-  extern __shared__ float cca_dx[];  // of the whole row
+  auto* const cca_dx = gpu::dynamic_shared<float>();  // of the whole row
   const CcaPlace p(a);
   auto d = gpu::load<gpu::kWide>(dout[p.r] + p.column);
   cca_turn(a, p, true, d);

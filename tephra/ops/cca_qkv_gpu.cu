@@ -14,8 +14,7 @@ using namespace cca;
 template <int kDim>
 __global__ void __launch_bounds__(kTileThreads, 2)
     cca_qkv_tiles(HeadArgs a, gpu::Rows<bf16> out, ValueRows values) {
-  extern __shared__ Bits128 cca_qkv_shared[];
-  auto& m = *reinterpret_cast<Tile<kDim>*>(cca_qkv_shared);
+  auto& m = *gpu::dynamic_shared<Tile<kDim>>();
   const int head = static_cast<int>(blockIdx.x);
   run_tiles<false>(m, a, head, static_cast<int>(blockIdx.y) * kTokens,
                    static_cast<int>(gridDim.y) * kTokens, a.z.tokens, HeadRows{}, out);

@@ -87,10 +87,9 @@ __device__ void run_heads(Tile<kDim>& m, const GradArgs& a, int head, int run) {
 
 template <int kDim>
 __global__ void __launch_bounds__(kTileThreads, 2) cca_qkv_grad(GradArgs a) {
-  extern __shared__ Bits128 cca_grad_shared[];
   static_assert(sizeof(WeightStep<kDim>) <= sizeof(Tile<kDim>));
-  auto& m = *reinterpret_cast<Tile<kDim>*>(cca_grad_shared);
-  auto& step = *reinterpret_cast<WeightStep<kDim>*>(cca_grad_shared);
+  auto& m = *gpu::dynamic_shared<Tile<kDim>>();
+  auto& step = *gpu::dynamic_shared<WeightStep<kDim>>();
   constexpr int kSlices = kDim / kSliceInputs;
   int piece = deal(a.dealt);
   // A key has more to add up than its queries and comes first.

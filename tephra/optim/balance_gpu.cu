@@ -10,7 +10,7 @@ constexpr int kChoicesEach = 8;
 
 __global__ void count_choices(const int32_t* expert, const int32_t* real, int64_t tokens,
                               int classes, unsigned long long* counts) {
-  extern __shared__ unsigned int class_counts[];
+  auto* const class_counts = gpu::dynamic_shared<unsigned int>();
   for (int c = threadIdx.x; c < classes; c += blockDim.x) class_counts[c] = 0;
   __syncthreads();
   const int64_t first = int64_t{blockIdx.x} * blockDim.x * kChoicesEach + threadIdx.x;

@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 1) key_grad_kernel(
     const __grid_constant__ KeyShape shape, const __grid_constant__ QueryBlocks blocks,
     const __grid_constant__ MatrixRowsOut dk, const __grid_constant__ MatrixRowsOut dv) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
-  extern __shared__ uint8_t raw[];
+  auto* const raw = dynamic_shared<uint8_t>();
   auto& s =
       *reinterpret_cast<KeyGradShared<kHead>*>(raw + (1024 - shared_address(raw) % 1024) % 1024);
   if (threadIdx.x == 0) s.init();

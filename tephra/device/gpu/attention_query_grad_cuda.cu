@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 1) query_grad_kernel(
     const __grid_constant__ CUtensorMap dq_map, const __grid_constant__ Queries queries,
     const __grid_constant__ QueryBlocks blocks, const __grid_constant__ MatrixRowsOut dq) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
-  extern __shared__ uint8_t raw[];
+  auto* const raw = dynamic_shared<uint8_t>();
   auto& s =
       *reinterpret_cast<QueryGradShared<kHead>*>(raw + (1024 - shared_address(raw) % 1024) % 1024);
   if (threadIdx.x == 0) s.ring.init();

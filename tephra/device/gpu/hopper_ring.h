@@ -25,7 +25,7 @@ struct Stages {
 // The stages in a kernel's shared memory, their barriers ready. All threads take part.
 inline constexpr int kRingBytes = sizeof(Stages) + 1024;
 __device__ inline Stages& prepared_stages() {
-  extern __shared__ uint8_t raw[];
+  auto* const raw = dynamic_shared<uint8_t>();
   Stages& s = *reinterpret_cast<Stages*>(raw + (1024 - shared_address(raw) % 1024) % 1024);
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < kRingStages; ++stage) {

@@ -56,8 +56,8 @@ __device__ inline Piece load_piece(const uint16_t* rows, int stride) {
 __device__ inline void multiply_pieces(PieceSums& sums, const Piece& a, const Piece& b) {
 #if defined(__HIP__)
 #if defined(__HIP_DEVICE_COMPILE__)
-  using Terms = short __attribute__((ext_vector_type(4)));
-  using Four = float __attribute__((ext_vector_type(4)));
+  using Terms = short __attribute__((vector_size(8)));
+  using Four = float __attribute__((vector_size(16)));
   sums =
       __builtin_bit_cast(PieceSums, __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(
                                         __builtin_bit_cast(Terms, a), __builtin_bit_cast(Terms, b),

@@ -159,6 +159,17 @@ __device__ inline uint32_t bf16_pair(float low, float high) {
 #endif
 }
 
+// The shared memory that a launch asked for (Grid::shared_bytes).
+template <class T>
+__device__ inline T* dynamic_shared() {
+#if defined(__HIP__)
+  HIP_DYNAMIC_SHARED(Bits128, shared_memory)
+#else
+  extern __shared__ Bits128 shared_memory[];
+#endif
+  return reinterpret_cast<T*>(shared_memory);
+}
+
 // Of a matrix that is read once and not soon again: it leaves no trace in the nearest cache.
 __device__ inline Bits128 load_once(const void* from) {
 #if defined(__CUDA_ARCH__)
@@ -361,8 +372,13 @@ class Stream {
     if (grid.blocks * grid.blocks_y * grid.blocks_z == 0) return;
     const dim3 blocks(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.blocks_y),
                       static_cast<unsigned>(grid.blocks_z));
+#if !defined(__HIP__)
     kernel<<<blocks, static_cast<unsigned>(grid.threads), static_cast<unsigned>(grid.shared_bytes),
              raw_>>>(static_cast<P>(args)...);
+#else
+    hipLaunchKernelGGL(kernel, blocks, dim3(static_cast<unsigned>(grid.threads)),
+                       static_cast<unsigned>(grid.shared_bytes), raw_, static_cast<P>(args)...);
+#endif
     check(TEPHRA_GPU_API(GetLastError)(), "launching a kernel");
   }
 

@@ -540,7 +540,7 @@ __global__ void __launch_bounds__(kRingThreads, 1)
                            const __grid_constant__ CUtensorMap map_c, const int32_t* offsets,
                            const __grid_constant__ Shape shape, float* c, uint32_t* counter) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
-  extern __shared__ uint8_t raw[];
+  auto* const raw = dynamic_shared<uint8_t>();
   Room& s = *reinterpret_cast<Room*>(raw + (1024 - shared_address(raw) % 1024) % 1024);
   if (threadIdx.x == 0) {
     for (int i = 0; i < kSlots; ++i) {

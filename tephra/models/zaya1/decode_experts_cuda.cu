@@ -178,8 +178,7 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
   using Piece = hopper::SkinnyPiece<Stored, kSteps>;
   constexpr int kWidth = Piece::kTiles * gpu::kSkinnyRows;
-  extern __shared__ gpu::Bits128 decode_shared[];
-  auto& shared = *reinterpret_cast<ExpertStreamShared<2 * Piece::kTiles, kTokens>*>(decode_shared);
+  auto& shared = *gpu::dynamic_shared<ExpertStreamShared<2 * Piece::kTiles, kTokens>>();
   auto* room = reinterpret_cast<std::byte*>(&shared + 1);
   hopper::PieceRing<Piece> ring(room, shared.arrived, e.stages);
   DecodeRowsReader reader(input, kSteps * gpu::kSkinnyColumns,
@@ -230,8 +229,7 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
   constexpr int kPieces = kDownPieces<Piece, kTokens>, kTiles = kPieces * Piece::kTiles;
   constexpr int kWidth = kTiles * gpu::kSkinnyRows, kDepth = kSteps * gpu::kSkinnyColumns;
   static_assert(gpu::kSkinnyTokens * kWidth <= gpu::kSkinnyThreads, "a thread has one element");
-  extern __shared__ gpu::Bits128 decode_shared[];
-  auto& shared = *reinterpret_cast<ExpertStreamShared<kTiles, kTokens>*>(decode_shared);
+  auto& shared = *gpu::dynamic_shared<ExpertStreamShared<kTiles, kTokens>>();
   hopper::PieceRing<Piece> ring(reinterpret_cast<std::byte*>(&shared + 1), shared.arrived,
                                 e.stages);
   const uint32_t chosen = find_chosen(e.chosen, e.rows, shared.own);

@@ -26,8 +26,7 @@ struct RouterShared {
 __global__ void __launch_bounds__(kRouterThreads)
     decode_router(DecodeLayer l, const bf16* states, int rows, int classes, float eps,
                   const int32_t* replayed, float* weight, int32_t* chosen) {
-  extern __shared__ gpu::Bits128 decode_shared[];
-  auto& shared = *reinterpret_cast<RouterShared*>(decode_shared);
+  auto& shared = *gpu::dynamic_shared<RouterShared>();
   constexpr int W = gpu::kWide;
   static_assert(kDecodeRouter == 32 * W, "a wave has a row");
   const gpu::SkinnyLane lane;
@@ -112,10 +111,9 @@ template <class Stored, int kSteps>
 __global__ void __launch_bounds__(gpu::kSkinnyThreads, (Stored::template Held<2, kSteps>::kBlocks))
     decode_experts_up(const void* matrices, const int32_t* chosen, DecodeInput input, int rows,
                       int experts, int width, bf16* activated) {
-  extern __shared__ gpu::Bits128 decode_shared[];
   __shared__ gpu::SkinnySums<2> sums;
   __shared__ ExpertRows own;
-  DecodeRowsReader reader(input, kSteps * gpu::kSkinnyColumns, decode_shared);
+  DecodeRowsReader reader(input, kSteps * gpu::kSkinnyColumns, gpu::dynamic_shared<gpu::Bits128>());
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
   const uint32_t present = only_experts(find_chosen(chosen, rows, own), experts);

@@ -366,8 +366,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     decode_tiles_up(const __grid_constant__ CUtensorMap matrix, const bf16* tokens,
                     const int32_t* chosen, int rows, int experts, ExpertActivated result) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
-  extern __shared__ gpu::Bits128 decode_shared[];
-  ExpertTilesShared& shared = prepared_tiles(decode_shared);
+  ExpertTilesShared& shared = prepared_tiles(gpu::dynamic_shared<gpu::Bits128>());
   gpu::wait_for_kernel_ahead();
   gpu::let_next_kernel_start();
   list_rows(chosen, rows, shared.lists);
@@ -381,8 +380,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     decode_tiles_down(const __grid_constant__ CUtensorMap matrix, const bf16* tokens,
                       const int32_t* chosen, int rows, int experts, ExpertMerged result) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
-  extern __shared__ gpu::Bits128 decode_shared[];
-  ExpertTilesShared& shared = prepared_tiles(decode_shared);
+  ExpertTilesShared& shared = prepared_tiles(gpu::dynamic_shared<gpu::Bits128>());
   list_rows(chosen, rows, shared.lists);
   gpu::let_next_kernel_start();
   multiply_experts<kTileChunks<kSteps>>(&matrix, tokens, experts, result, shared);

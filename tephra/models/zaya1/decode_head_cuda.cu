@@ -138,8 +138,7 @@ __global__ void __launch_bounds__(kHeadThreads, 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
   constexpr int kChunks = kSteps * gpu::kSkinnyColumns / hopper::kWideColumns;
   static_assert(kChunks >= hopper::kWideSplits);
-  extern __shared__ gpu::Bits128 decode_shared[];
-  auto& shared = hopper::aligned_shared<HeadShared>(decode_shared);
+  auto& shared = hopper::aligned_shared<HeadShared>(gpu::dynamic_shared<gpu::Bits128>());
   if (threadIdx.x == 0) {
     for (int i = 0; i < HeadShared::kStages; ++i) {
       hopper::init_barrier(&shared.full[i], 1);

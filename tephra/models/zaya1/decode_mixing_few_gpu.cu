@@ -100,8 +100,7 @@ __global__ void __launch_bounds__(gpu::kThreads, 2) decode_mix_rows(DecodeAttent
   using Shared = DecodeMixShared<kGroup, kBlocks>;
   gpu::let_next_kernel_start();
   gpu::arrive_at_cluster();
-  extern __shared__ gpu::Bits128 decode_shared[];
-  auto& shared = *reinterpret_cast<Shared*>(decode_shared);
+  auto& shared = *gpu::dynamic_shared<Shared>();
   const int rank = static_cast<int>(blockIdx.x), kv_head = static_cast<int>(blockIdx.y);
   const int64_t row = blockIdx.z;
   constexpr int kUnits = Shared::kHeads * kKeyLanes, kValueUnits = kKeyLanes;

@@ -100,8 +100,7 @@ __device__ void decode_new_rows(const DecodeAttention& a, int64_t row, int64_t s
 template <int kGroup>
 __global__ void __launch_bounds__(gpu::kThreads, 2) decode_attention(DecodeAttention a) {
   gpu::let_next_kernel_start();
-  extern __shared__ gpu::Bits128 decode_shared[];
-  auto& shared = *reinterpret_cast<DecodeAttentionShared*>(decode_shared);
+  auto& shared = *gpu::dynamic_shared<DecodeAttentionShared>();
   const int64_t row = blockIdx.z;
   const int kv_head = static_cast<int>(blockIdx.y), side_by_side = static_cast<int>(gridDim.x);
   const DecodeKeys keys(a.work.positions[row], a.layer.window);

@@ -518,15 +518,14 @@ template <class Stored>
 __global__ void __launch_bounds__(kPassThreads + kPassCopyThreads, 1)
     decode_pass_layers(const __grid_constant__ PassPlan p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // other devices never launch it
-  extern __shared__ gpu::Bits128 decode_shared[];
-  auto& shared = *reinterpret_cast<PassShared<Stored>*>(decode_shared);
+  auto& shared = *gpu::dynamic_shared<PassShared<Stored>>();
   const bool routes = blockIdx.x == kPassBlocks, multiplies = threadIdx.x < kPassThreads;
   if (multiplies && !routes) PassBlock<Stored>(p, shared).begin();
   __syncthreads();  // of all, before they part
   if (routes) {     // the others give it what it takes, and are not needed
     if (!multiplies) return hopper::give_registers<24>();
     hopper::take_registers<240>();
-    PassRouter(p, *reinterpret_cast<PassRouterShared*>(decode_shared)).run();
+    PassRouter(p, *gpu::dynamic_shared<PassRouterShared>()).run();
   } else if (multiplies) {
     hopper::take_registers<232>();
     PassBlock<Stored>(p, shared).run();

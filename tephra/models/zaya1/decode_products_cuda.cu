@@ -34,8 +34,7 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads)
   constexpr int kWidth = kTiles * gpu::kSkinnyRows;
   using Shared = ProductStreamShared<kTiles, kTokens>;
   static_assert(kTokens * kWidth <= gpu::kSkinnyThreads, "a thread has one element");
-  extern __shared__ gpu::Bits128 decode_shared[];
-  auto& shared = *reinterpret_cast<Shared*>(decode_shared);
+  auto& shared = *gpu::dynamic_shared<Shared>();
   hopper::PieceRing<Piece> ring(reinterpret_cast<std::byte*>(&shared + 1), shared.arrived, stages);
   const int64_t begin = places * blockIdx.x / gridDim.x;
   const int count = static_cast<int>(places * (blockIdx.x + 1) / gridDim.x - begin);
@@ -165,8 +164,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   constexpr int kChunks = kSteps * gpu::kSkinnyColumns / hopper::kWideColumns;
   constexpr int kRange = kChunks / hopper::kWideSplits;
   static_assert(kRange >= 1);
-  extern __shared__ gpu::Bits128 decode_shared[];
-  auto& shared = hopper::aligned_shared<Shared>(decode_shared);
+  auto& shared = hopper::aligned_shared<Shared>(gpu::dynamic_shared<gpu::Bits128>());
   if (threadIdx.x == 0) {
     for (int i = 0; i < Shared::kStages; ++i) {
       hopper::init_barrier(&shared.full[i], 1);

@@ -100,12 +100,11 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads,
   gpu::let_next_kernel_start();
   constexpr int kWidth = gpu::SkinnySums<kTiles>::kWidth;
   static_assert(gpu::kSkinnyTokens * kWidth <= gpu::kSkinnyThreads, "a thread has one element");
-  extern __shared__ gpu::Bits128 decode_shared[];
   __shared__ gpu::SkinnySums<kTiles> sums;
   const int64_t first = int64_t{blockIdx.x} * kWidth;
   typename Stored::template Held<kTiles, kSteps> weights;
   weights.fetch(matrix, [&](int i) { return first + i * gpu::kSkinnyRows; });
-  DecodeRowsReader reader(input, kSteps * gpu::kSkinnyColumns, decode_shared);
+  DecodeRowsReader reader(input, kSteps * gpu::kSkinnyColumns, gpu::dynamic_shared<gpu::Bits128>());
   const int token = static_cast<int>(threadIdx.x) / kWidth;
   const int own = static_cast<int>(threadIdx.x) % kWidth;
   const auto column = result.column(first + own);
@@ -132,14 +131,13 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads, 2)
     decode_long_product(const void* matrix, DecodeInput input, int rows, int64_t tiles,
                         Result result) {
   gpu::let_next_kernel_start();
-  extern __shared__ gpu::Bits128 decode_shared[];
   __shared__ gpu::SkinnySums<1> sums;
   typename Stored::template Held<1, kSteps> weights[2];
   const auto fetch = [&](auto& to, int64_t tile) {
     if (tile < tiles) to.fetch(matrix, [&](int) { return tile * gpu::kSkinnyRows; });
   };
   fetch(weights[0], blockIdx.x);
-  DecodeRowsReader reader(input, kSteps * gpu::kSkinnyColumns, decode_shared);
+  DecodeRowsReader reader(input, kSteps * gpu::kSkinnyColumns, gpu::dynamic_shared<gpu::Bits128>());
   const int token = static_cast<int>(threadIdx.x) / gpu::kSkinnyRows;
   const int own = static_cast<int>(threadIdx.x) % gpu::kSkinnyRows;
   gpu::wait_for_kernel_ahead();
