@@ -91,7 +91,7 @@ function(tephra_gpu_library name links)
     add_library(tephra_${name}_gpu STATIC ${batches})
     # Kernels are written for their own compilers, which warn of other things.
     target_compile_options(tephra_${name}_gpu PRIVATE -w -D__HIP__)
-    target_link_libraries(tephra_${name}_gpu PUBLIC emulated_gpu)
+    target_link_libraries(tephra_${name}_gpu PRIVATE emulated_gpu tephra_flags)
   else()
     add_library(tephra_${name}_gpu STATIC ${batches})
     set_target_properties(tephra_${name}_gpu PROPERTIES CXX_STANDARD_REQUIRED OFF

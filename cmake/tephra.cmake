@@ -2,9 +2,11 @@
 # One function makes a room, one makes a test binary. Sources are found by name: a new file needs
 # no edit here.
 
+# Presets whose flags are the same (release, hip, emulated) share what is compiled: paths below the
+# source are relative to ccache, and those in the build folders are alike.
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${CCACHE})
 endif()
 find_program(MOLD mold)
 if(MOLD)
