@@ -7,6 +7,8 @@
 set(TEPHRA_GPU_BACKEND ${TEPHRA_GPU})
 if(TEPHRA_FUZZ OR (TEPHRA_SANITIZE AND NOT TEPHRA_GPU STREQUAL emulated))
   set(TEPHRA_GPU_BACKEND off)  # no sanitizer sees into a kernel
+elseif(TEPHRA_SANITIZE MATCHES thread)
+  message(FATAL_ERROR "ThreadSanitizer does not know the fibers of the emulated GPU")
 endif()
 
 if(TEPHRA_GPU_BACKEND STREQUAL auto)

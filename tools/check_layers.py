@@ -34,7 +34,7 @@ VENDORS = {
     "cuda": r"tephra/device/gpu/.*",
     "cublas": r"tephra/device/gpu/.*",
     "cudnn": r"tephra/device/gpu/.*",
-    "hip": r"tephra/device/gpu/.*",
+    "hip": r"tephra/device/gpu/.*|tests/emulated_gpu/.*",
 }
 
 

@@ -12,8 +12,10 @@
 #                                          begin so (ops, decode, racecheck-pass); into $OUT. Only when
 #                                          asked for: memcheck-ops and memcheck-whole, memcheck over all
 #                                          tests of a room; memcheck-, racecheck- and synccheck-experts;
-#                                          trainer; grouped, experts' products beside cuBLASLt's; profile and
-#                                          peers, which need PyTorch and JAX; more of serve and drawn, flat, whole.
+#                                          memcheck- and racecheck-portable; portable, what GPUs without fast
+#                                          paths run; trainer; grouped, experts' products beside cuBLASLt's;
+#                                          profile and peers, which need PyTorch and JAX; more of serve and drawn,
+#                                          flat, whole.
 #                                          SANITIZE_LIMIT: seconds that a sanitizer has, 170
 #   bench/gpu/session.sh hunt KIT          there: looks for answers that depend on chance or on what else
 #                                          runs, each test many times and in every mode of the stream
@@ -21,7 +23,8 @@
 #                                          512 tokens on and with all sizes of heads; needs PyTorch
 #
 # BUILD needs the targets tephra, device_test, core_test, infer_test, ops_test and optim_test, for kernels of
-# attention also attention_bench, for the experts' products grouped_gemm_bench. Parts fail on their own: the rest
+# attention also attention_bench, for the experts' products grouped_gemm_bench, for portable ones
+# portable_gemm_bench. Parts fail on their own: the rest
 # still runs, and the exit status says whether any did. Ctrl-C, TERM and HUP end them all.
 set -u
 
@@ -37,7 +40,8 @@ pack() {
   rm -rf "$kit" "$kit.tar.xz"
   mkdir -p "$kit/bin" "$kit/lib"
   for binary in "$build/tephra" "$build/tests/device_test" "$build/tests/core_test" "$build/tests/infer_test" \
-    "$build/tests/ops_test" "$build/tests/optim_test" "$build/attention_bench" "$build/grouped_gemm_bench"; do
+    "$build/tests/ops_test" "$build/tests/optim_test" "$build/attention_bench" "$build/grouped_gemm_bench" \
+    "$build/portable_gemm_bench"; do
     case "$binary" in *_bench) [ -x "$binary" ] || continue ;; esac
     strip -o "$kit/bin/$(basename "$binary")" "$binary" || exit 1
     # What every Linux has stays, the C library and what belongs to it, and what belongs to CUDA.
@@ -216,20 +220,22 @@ attention() {
 
 # In the order in which they run, the most important first.
 tests='ops-0 ops-1 ops-2 ops-3 infer optim core-memory core-checksum golden runs runs-bf16 runs-heads'
-alone='large verify engine trained step decode-1 decode-2 decode-4 decode-16 decode-64 decode-128 decode-128-short bits-8 bits-4'
+alone='large runs-layers verify engine trained step decode-1 decode-2 decode-4 decode-16 decode-64 decode-128 decode-128-short bits-8 bits-4'
 alone="$alone prefill prefill-8192 serve-prompt serve-1 serve-64 drawn-64 same"
+portable_tests='portable-ops-0 portable-ops-1 portable-ops-2 portable-ops-3 portable-infer portable-optim'
+portable_tests="$portable_tests portable-golden"
 long='prefill-2048 serve-16 drawn-1 drawn-16 flat-1 flat-16 flat-64 whole-64 trainer profile grouped grouped-16384'
-long="$long grouped-9216 peers-deterministic peers-windows"
+long="$long grouped-9216 portable-products portable-step peers-deterministic peers-windows"
 memory='memcheck-symmetric memcheck-pass memcheck-tiles memcheck-cca'
 memory="$memory racecheck-symmetric racecheck-pass racecheck-tiles racecheck-cca"
 memory="$memory synccheck-pass synccheck-tiles synccheck-cca initcheck-step initcheck-cca"
-whole_memory='memcheck-experts racecheck-experts synccheck-experts'
+whole_memory='memcheck-experts racecheck-experts synccheck-experts memcheck-portable racecheck-portable'
 whole_memory="$whole_memory memcheck-ops-0 memcheck-ops-1 memcheck-ops-2 memcheck-ops-3"
 whole_memory="$whole_memory memcheck-ops-4 memcheck-ops-5 memcheck-ops-6 memcheck-ops-7"
 whole_memory="$whole_memory memcheck-whole-optim memcheck-whole-infer-0 memcheck-whole-infer-1 memcheck-whole-infer-2"
 whole_memory="$whole_memory memcheck-whole-infer-3"
 names="device $tests $alone $memory" # of a call that asks for none
-asked_only="$long $whole_memory"
+asked_only="$portable_tests $long $whole_memory"
 
 # NAME: how long it may take, and what it is.
 check_part() {
@@ -244,15 +250,23 @@ check_part() {
     golden) within 150 python3 "$kit/tests/infer/gpu_golden_test.py" "$tephra" "$kit" ;;
     runs) processes 150 killed,moved,kernel,lost,missing,server ;;
     runs-bf16) processes 150 killed,moved --dtype bf16 ;;
-    runs-heads) processes 150 killed,moved --dtype bf16 --heads 128 ;;
+    runs-heads) processes 150 killed,moved --dtype bf16 --shape heads ;;
+    runs-layers) processes 150 killed --dtype bf16 --shape layers ;;
     large) processes 60 large ;;
     verify) within 60 "$tephra" verify --model "$model" --self-check --dtype bf16 --device gpu --tokens 8 ;;
     engine) within 60 "$tephra" verify --model "$model" --engine --dtype bf16 --device gpu --tokens 512 ;;
     trained) within 90 python3 "$kit/tests/infer/gpu_trained_test.py" "$tephra" "$kit" ;;
     trainer) within 90 python3 "$kit/bench/gpu/trainer_speed.py" "$tephra" --model "$model" ;;
     profile) within 90 python3 "$kit/bench/gpu/step_table.py" "$tephra" ;;
-    grouped) grouped 150 ;;
-    grouped-*) grouped 60 "${1#grouped-}" ours ;;
+    # No fast path and no library: what a GPU gets that has neither.
+    portable-products) beside_library 90 portable_gemm_bench ;;
+    portable-step) train 120 131072 2 env TEPHRA_GPU_PORTABLE=1 "$tephra" ;;
+    portable-*)
+      export TEPHRA_GPU_PORTABLE=1 # of a shell of its own
+      check_part "${1#portable-}"
+      ;;
+    grouped) beside_library 150 grouped_gemm_bench ;;
+    grouped-*) beside_library 60 grouped_gemm_bench "${1#grouped-}" ours ;;
     peers-deterministic) peers 60 --deterministic 1x16384 4x4096 32x512 1x16384d64 4x4096d64 32x512d64 1x16384d256 \
       4x4096d256 32x512d256 ;;
     peers-windows) peers 120 --flex 1x16384w1024 1x16384w4096 4x4096w1024 ;;
@@ -293,6 +307,11 @@ check_part() {
     *-tiles) sanitize "${1%-*}" infer_test 'DecodeFormsGpu.GiveTheSameBitsInTiles' decode_tiles ;;
     synccheck-experts) sanitize synccheck ops_test 'GpuGroupedLinear.*:GpuManyTiles.Of*Expert*' weight_gradient ;;
     *-experts) sanitize "${1%-*}" ops_test 'GpuGroupedLinear.*' weight_gradient ;; # many tiles take too long
+    *-portable)
+      export TEPHRA_GPU_PORTABLE=1 # of a shell of its own
+      values='Ops/GpuSuite.HasTheValuesAndGradientsOfTheCpu'
+      sanitize "${1%-*}" ops_test "$values/linear_*:$values/grouped_linear_*:$values/attention_*"
+      ;;
     # The second is of blocks that take several pieces of work.
     *-cca) sanitize "${1%-*}" ops_test \
       'Ops/GpuSuite.HasTheValuesAndGradientsOfTheCpu/cca_qkv_*:GpuManyTiles.OfConvolvedQueriesAndKeys' ;;
@@ -307,11 +326,12 @@ processes() {
   within "$limit" python3 "$kit/tests/train/gpu_runs_test.py" "$tephra" "$kit" --only "$checks" "$@"
 }
 
-# SECONDS ARGUMENTS...: beside cuBLASLt's, which this machine has.
-grouped() {
+# SECONDS BENCH ARGUMENTS...: products beside cuBLASLt's, which this machine has.
+beside_library() {
   limit=$1
-  shift
-  within "$limit" env LD_LIBRARY_PATH="$LD_LIBRARY_PATH:/usr/local/cuda/lib64" "$kit/bin/grouped_gemm_bench" "$@"
+  bench=$2
+  shift 2
+  within "$limit" env LD_LIBRARY_PATH="$LD_LIBRARY_PATH:/usr/local/cuda/lib64" "$kit/bin/$bench" "$@"
 }
 
 # SECONDS TOKENS STEPS TEPHRA...
@@ -523,7 +543,7 @@ check() {
   # shellcheck disable=SC2086  # words
   {
     in_turn device
-    side_by_side $tests
+    side_by_side $tests $portable_tests
     in_turn $alone $long
     side_by_side $memory $whole_memory
   }

@@ -5,8 +5,9 @@ moment later: a table in Markdown. Products and copies are timed through PyTorch
 
     python3 bench/gpu/step_table.py build/release/tephra [--batch-tokens 131072]
 
-"Must" is the time of an op's FLOPs at the rate of a square product or, of one that only moves memory, of its bytes (each
-input and each output once) at the rate of a copy; "share" is must / measured. The loss is also held against its own three products.
+"Must" is the larger of two times: of an op's FLOPs at the rate of a square product, and of its bytes (each input and each
+output once; what is added to, twice) at the rate of a copy. "Share" is must / measured. The loss is also held against its
+own three products.
 """
 import argparse
 import json
@@ -17,7 +18,9 @@ import sys
 H, LAYERS, VOCAB, CONTEXT, MICRO = 2048, 40, 262272, 4096, 16384
 QUERIES, KEYS = 1024, 256
 EXPERT = 2 * H * H + H * H  # gate and up, down
-DENSE = 2 * H * QUERIES + 2 * H * KEYS + H * 256 + 2 * 256 * 256 + 256 * 17  # attention's projections, router
+# In and out of a layer's dense products: attention's projections, the router.
+WIDTHS = ((H, QUERIES + 2 * KEYS), (QUERIES, H), (H, 256), (256, 256), (256, 256), (256, 17))
+DENSE = sum(i * o for i, o in WIDTHS)
 ATTENTION = 4 * QUERIES * CONTEXT / 2
 GROUPED_CONV = 4 * (QUERIES + KEYS) * 128  # two taps of a head
 ROW = 2 * H  # bytes of a token in bf16
@@ -34,20 +37,32 @@ FLOPS = {
     "CcaQkvGrad": (3 * LAYERS * GROUPED_CONV, 0),  # once more forward, and both gradients
     "NewtonSchulz": (0, 306e12),  # of what symmetry leaves to be done
 }
-# Bytes of a token in each call, and once a step.
+BOTH = 2 + 4 + 4  # bytes of a weight that is read, and whose gradient in f32 is added to
+EXPERTS = 16
+
+# Bytes of a token in each call, of each call, and of a step.
 BYTES = {
-    "MergeNorm": (6 * ROW, 0),
-    "MergeNormGrad": (9 * ROW, 0),
-    "CcaQkv": (4 * (QUERIES + 2 * KEYS), 0),
-    "Swiglu": (3 * ROW, 0),
-    "SwigluGrad": (5 * ROW, 0),
-    "GatherRows": (2 * ROW, 0),
-    "ScatterRows": (2 * ROW, 0),
-    "Gelu": (1024, 0),
-    "GeluGrad": (1536, 0),
-    "MuonMomentum": (0, 133e9),
-    "MuonUpdate": (0, 83e9),
-    "SumSquares": (0, 35e9),
+    "LinearCrossEntropy": (2 * ROW, VOCAB * H * BOTH, 0),
+    "GroupedLinear": (ROW * (3 + 2) / 2, EXPERTS * EXPERT * 2 / 2, 0),
+    "GroupedLinearGrad": (ROW * (4 + 3) / 2, EXPERTS * EXPERT * BOTH / 2, 0),
+    "Linear": (2 * sum(i + o for i, o in WIDTHS) / 6, 2 * DENSE / 6, 0),
+    "LinearGrad": (2 * sum(2 * i + o for i, o in WIDTHS) / 6, BOTH * DENSE / 6, 0),
+    "Attention": (2 * (2 * QUERIES + 2 * KEYS) + 32, 0, 0),
+    "AttentionGrad": (2 * (4 * QUERIES + 4 * KEYS) + 32, 0, 0),
+    "NewtonSchulz": (0, 0, 33e9),
+    "MergeNorm": (6 * ROW, 0, 0),
+    "MergeNormGrad": (9 * ROW, 0, 0),
+    "CcaQkv": (4 * (QUERIES + 2 * KEYS), 0, 0),
+    "CcaQkvGrad": (6 * (QUERIES + 2 * KEYS), 0, 0),
+    "Swiglu": (3 * ROW, 0, 0),
+    "SwigluGrad": (5 * ROW, 0, 0),
+    "GatherRows": (2 * ROW, 0, 0),
+    "ScatterRows": (2 * ROW, 0, 0),
+    "Gelu": (1024, 0, 0),
+    "GeluGrad": (1536, 0, 0),
+    "MuonMomentum": (0, 0, 133e9),
+    "MuonUpdate": (0, 0, 83e9),
+    "SumSquares": (0, 0, 35e9),
 }
 
 
@@ -100,34 +115,30 @@ def profiled_step(tephra, tokens):
     return json.loads(ran.stdout)
 
 
-def must(name, calls, tokens, peak):
-    """What it must do in words, and seconds for that."""
-    if name in FLOPS:
-        each, once = FLOPS[name]
-        flops = each * tokens + once
-        return f"{flops / 1e12:.0f} TFLOP", flops / peak["square"], flops
-    if name in BYTES:
-        each, once = BYTES[name]
-        moved = each * calls * MICRO + once
-        return f"{moved / 1e9:.0f} GB", moved / peak["copy"], 0
-    return "", 0, 0
+def counted(name, calls, tokens):
+    """FLOPs and bytes of a step, zeros where nobody has counted."""
+    each, once = FLOPS.get(name, (0, 0))
+    token, call, step = BYTES.get(name, (0, 0, 0))
+    return each * tokens + once, (token * MICRO + call) * calls + step
 
 
 def table(step, peak):
-    tokens = step["batch_tokens"]
-    print("| kernels of | calls | ms | must do | does | must ms | share |")
-    print("|---|---:|---:|---|---:|---:|---:|")
+    print("| kernels of | calls | ms | FLOPs | bytes | does | must ms | share |")
+    print("|---|---:|---:|---:|---:|---|---:|---:|")
     others = 0.0
     for kernel in sorted(step["kernels"], key=lambda k: -k["milliseconds"]):
         name, calls, ms = kernel["name"], kernel["calls"], kernel["milliseconds"]
-        words, needed, flops = must(name, calls, tokens, peak)
-        if not words:
+        flops, moved = counted(name, calls, step["batch_tokens"])
+        if not flops and not moved and ms < 5:
             others += ms
             continue
-        rate = f"{flops / ms / 1e9:.0f} TFLOP/s" if flops else f"{needed * peak['copy'] / ms / 1e9:.2f} TB/s"
-        print(f"| {name} | {calls} | {ms:.1f} | {words} | {rate} | {1e3 * needed:.1f} | {1e5 * needed / ms:.0f} % |")
+        by_flops, by_bytes = 1e3 * flops / peak["square"], 1e3 * moved / peak["copy"]
+        needed = max(by_flops, by_bytes)
+        rate = f"{flops / ms / 1e9:.0f} TFLOP/s" if by_flops > by_bytes else f"{moved / ms / 1e9:.2f} TB/s"
+        known = f"{rate} | {needed:.1f} | {100 * needed / ms:.0f} % |" if needed else " | | |"
+        print(f"| {name} | {calls} | {ms:.1f} | {flops / 1e12:.0f} T | {moved / 1e9:.0f} GB | {known}")
     total = sum(k["milliseconds"] for k in step["kernels"])
-    print(f"| all others | | {others:.1f} | | | | |\n| together | | {total:.1f} | | | | |")
+    print(f"| all others | | {others:.1f} | | | | | |\n| together | | {total:.1f} | | | | | |")
 
 
 def unmatched(step):

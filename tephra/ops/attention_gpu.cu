@@ -410,8 +410,8 @@ gpu::AttentionInput fast_input(const Kernel& k) {
 
 template <class Kernel>
 bool maybe_fast(const Kernel& k) {
-  return gpu::kHasCudaLibraries && k.q.dtype() == DType::bf16 && k.value_dim() == k.head_dim &&
-         !gpu::using_portable_gemm();
+  return gpu::kHasFastPaths && !gpu::only_portable() && k.q.dtype() == DType::bf16 &&
+         k.value_dim() == k.head_dim;
 }
 
 // Rows of pages, one after another.
@@ -443,7 +443,7 @@ Tensor in_one_piece(gpu::Stream& stream, const Tensor& paged, const KeyRanges& r
 // The fast paths; false when they do not take this. They want keys in one piece: a copy of those
 // that are seen costs little beside the products of a prompt with them.
 bool attend_fast(gpu::Stream& stream, const Attention& k) {
-  if constexpr (gpu::kHasCudaLibraries) {
+  if constexpr (gpu::kHasFastPaths) {
     if (!maybe_fast(k)) return false;
     if (k.ranges.pages) {
       const Tensor keys = in_one_piece(stream, k.k, k.ranges);
@@ -460,7 +460,7 @@ bool attend_fast(gpu::Stream& stream, const Attention& k) {
 }
 
 bool run_gradients_fast(gpu::Stream& stream, const AttentionGrad& k) {
-  if constexpr (gpu::kHasCudaLibraries) {
+  if constexpr (gpu::kHasFastPaths) {
     if (!maybe_fast(k)) return false;
     const gpu::AttentionInput in = fast_input(k);
     const gpu::AttentionGradients g{matrix(k.d_o),

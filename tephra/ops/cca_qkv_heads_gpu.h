@@ -289,7 +289,7 @@ void visit_heads(int64_t head_dim, F&& f) {
 template <class K>
 bool takes_fused(const gpu::Stream& stream, const K& k, std::initializer_list<const Tensor*> like) {
   const int64_t values = k.z.cols() - k.form.channels();
-  bool fits = gpu::kHasCudaLibraries && k.z.rows() > 0 && values % 16 == 0 &&
+  bool fits = gpu::kHasFastPaths && !gpu::only_portable() && k.z.rows() > 0 && values % 16 == 0 &&
               has_fused_cca_qkv(k.z, k.convs, k.form);
   for (const Tensor* rows : like) fits = fits && gpu::is_wide(gpu::rows_of<bf16>(*rows));
   for (const Tensor* vector :

@@ -108,8 +108,8 @@ struct ClearSkipped {
 // The fast path; false when it does not take this.
 bool run_fast(gpu::Stream& stream, gpu::GroupedProduct product, const Tensor& a, const Tensor& b,
               const Tensor& c, const Tensor& weight, const Tensor& offsets, bool accumulate) {
-  if constexpr (gpu::kHasCudaLibraries) {
-    if (a.dtype() != DType::bf16 || gpu::using_portable_gemm()) return false;
+  if constexpr (gpu::kHasFastPaths) {
+    if (a.dtype() != DType::bf16 || gpu::only_portable()) return false;
     return gpu::grouped_gemm_hopper(stream, {.product = product,
                                              .experts = static_cast<int>(weight.dim(0)),
                                              .rows = a.rows(),

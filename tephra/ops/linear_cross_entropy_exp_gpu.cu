@@ -197,7 +197,7 @@ class ExpChunks {
 
   void losses(int64_t at, int64_t rows) {
     const gpu::ExpGemm g = product(at, rows);
-    if constexpr (gpu::kHasCudaLibraries) gpu::exp_gemm_hopper(stream_, g);
+    if constexpr (gpu::kHasFastPaths) gpu::exp_gemm_hopper(stream_, g);
     stream_.launch(exp_statistics,
                    {.blocks = gpu::blocks_for(rows, kExpRows), .threads = gpu::kThreads}, g.sums,
                    g.shifts, g.target_logits, g.targets, rows, tiles_, k_.losses.data<float>() + at,
@@ -226,7 +226,7 @@ class ExpChunks {
     if (k_.dweight.row_stride() != width_) return false;
     const Tensor bounds = make({2}, DType::i32);
     gpu::for_each_index(stream_, 2, ExpBounds{bounds.data<int32_t>(), rows});
-    if constexpr (gpu::kHasCudaLibraries) {
+    if constexpr (gpu::kHasFastPaths) {
       return gpu::grouped_gemm_hopper(stream_, {.product = gpu::GroupedProduct::weight_gradient,
                                                 .experts = 1,
                                                 .rows = rows,
@@ -264,8 +264,8 @@ class ExpChunks {
 }  // namespace
 
 bool loss_by_exponentials(gpu::Stream& stream, const LinearCrossEntropy& k) {
-  if constexpr (gpu::kHasCudaLibraries) {
-    const bool wide = k.h.dtype() == DType::bf16 && !k.bias && !gpu::using_portable_gemm() &&
+  if constexpr (gpu::kHasFastPaths) {
+    const bool wide = k.h.dtype() == DType::bf16 && !k.bias && !gpu::only_portable() &&
                       gpu::are_wide(k.h.cols(), gpu::rows_of<bf16>(k.h));
     const gpu::ExpGemm form{.rows = k.h.rows(),
                             .columns = k.weight.rows(),

@@ -107,8 +107,8 @@ class GpuIteration {
 
   // The fast path; false when it does not take this.
   bool multiply_tiles(const gpu::SymmetricGemm& g) const {
-    if constexpr (gpu::kHasCudaLibraries) {
-      return dtype_ == DType::bf16 && !gpu::using_portable_gemm() &&
+    if constexpr (gpu::kHasFastPaths) {
+      return dtype_ == DType::bf16 && !gpu::only_portable() &&
              gpu::symmetric_gemm_hopper(stream_, g);
     }
     return false;

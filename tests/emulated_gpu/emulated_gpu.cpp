@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <boost/context/detail/fcontext.hpp>
-#include <boost/context/fixedsize_stack.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -68,7 +67,7 @@ struct Lane {
   size_t bytes = 0;
   unsigned char handed[kMostBytes];  // what it handed over when lanes met last
 
-  boost::context::stack_context stack;
+  std::unique_ptr<unsigned char[]> stack;
   context::fcontext_t fiber = nullptr;
   void* fake_stack = nullptr;  // of AddressSanitizer
 
@@ -137,8 +136,8 @@ void run_lane(context::transfer_t from) {
 }
 
 void Lane::begin() {
-  if (!stack.sp) stack = boost::context::fixedsize_stack(kStackBytes).allocate();
-  if (!fiber) fiber = context::make_fcontext(stack.sp, stack.size, run_lane);
+  if (!stack) stack.reset(new unsigned char[kStackBytes]);
+  if (!fiber) fiber = context::make_fcontext(stack.get() + kStackBytes, kStackBytes, run_lane);
   state = State::ready;
   std::memset(handed, kUnwritten, sizeof handed);
 }
@@ -148,8 +147,7 @@ void Lane::resume() {
   threadIdx = thread;
 #if defined(__SANITIZE_ADDRESS__)
   void* own_fake_stack = nullptr;
-  __sanitizer_start_switch_fiber(&own_fake_stack, static_cast<char*>(stack.sp) - stack.size,
-                                 stack.size);
+  __sanitizer_start_switch_fiber(&own_fake_stack, stack.get(), kStackBytes);
 #endif
   fiber = context::jump_fcontext(fiber, this).fctx;
 #if defined(__SANITIZE_ADDRESS__)
@@ -163,18 +161,23 @@ void Lane::wait(State for_what, Place where) {
   back_to_scheduler(*this);
 }
 
-// All of these lanes that have not ended wait in this state: they hand over what they brought, and
-// go on. False as long as one of them is elsewhere.
+bool same(const Place& a, const Place& b) {
+  return a.line == b.line && std::strcmp(a.file, b.file) == 0;
+}
+
+// All of these lanes that have not ended wait in this state, in one place: they hand over what they
+// brought, and go on. False as long as one of them is elsewhere.
 bool Block::meet(int first, int count, State state) {
-  bool any = false;
+  const Lane* some = nullptr;
   const int end = std::min(first + count, live);
   for (int i = first; i < end; ++i) {
     const Lane& lane = *lanes[static_cast<size_t>(i)];
     if (lane.state == State::ended) continue;
     if (lane.state != state) return false;
-    any = true;
+    if (!some) some = &lane;
+    if (!same(lane.place, some->place)) explain_and_abort();
   }
-  if (!any) return false;
+  if (!some) return false;
   for (int i = first; i < end; ++i) {
     Lane& lane = *lanes[static_cast<size_t>(i)];
     std::memset(lane.handed, kUnwritten, sizeof lane.handed);
@@ -217,10 +220,8 @@ bool Block::run() {
       ended += lane.state == State::ended;
       if (lane.state != State::at_block) continue;
       if (!first) first = &lane;
-      if (lane.place.line != first->place.line ||
-          std::strcmp(lane.place.file, first->place.file) != 0) {
-        explain_and_abort();  // a barrier of AMD's is met by whole waves
-      }
+      // A barrier of AMD's is met by whole waves.
+      if (!same(lane.place, first->place)) explain_and_abort();
       ++waiting;
       says = says || lane.says;
     }
@@ -559,6 +560,9 @@ hipError_t hipGraphLaunch(hipGraphExec_t exec, hipStream_t) {
     call();
   }
   return hipSuccess;
+}
+hipError_t hipLaunchHostFunc(hipStream_t stream, void (*function)(void*), void* data) {
+  return carry_out(stream, [=] { function(data); });
 }
 hipError_t hipGraphDestroy(hipGraph_t graph) {
   delete graph;

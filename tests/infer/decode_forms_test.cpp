@@ -8,6 +8,7 @@
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/device/gpu/usable.h"
 #include "tests/infer/step_batch.h"
+#include "tests/support/only_portable.h"
 
 namespace tephra {
 namespace {
@@ -20,10 +21,7 @@ class DecodeFormsGpu : public testing::Test {
     if (gpu::status().devices.empty()) GTEST_SKIP() << gpu::status().why_none;
     poison_new_memory(true);
   }
-  void TearDown() override {
-    gpu::use_portable_gemm(false);
-    poison_new_memory(false);
-  }
+  void TearDown() override { poison_new_memory(false); }
 };
 
 std::vector<int64_t> short_lengths(size_t count) {
@@ -34,9 +32,9 @@ std::vector<int64_t> short_lengths(size_t count) {
 
 // Two steps of `rows` sequences; a step records its kernels when it runs first.
 std::vector<Tensor> two_steps(Model& model, size_t rows, bool portable) {
-  gpu::use_portable_gemm(true);  // prompts are read in one way
+  const OnlyPortable prompts;  // read in one way
   StepBatch batch(model, short_lengths(rows));
-  gpu::use_portable_gemm(portable);
+  const OnlyPortable steps(portable);
   std::vector<Tensor> logits;
   for (uint32_t i = 0; i < 2; ++i) {
     logits.push_back(batch.by_step(step_tokens(int64_t(rows), 40 + i)));

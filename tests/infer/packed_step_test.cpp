@@ -8,6 +8,7 @@
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/infer/verify.h"
 #include "tests/infer/step_batch.h"
+#include "tests/support/only_portable.h"
 
 namespace tephra {
 namespace {
@@ -35,16 +36,9 @@ std::vector<int64_t> lengths_of(size_t count) {
   return lengths;
 }
 
-// The library's choice of an algorithm may depend on where a matrix lies.
-class PortableProducts {
- public:
-  PortableProducts() { gpu::use_portable_gemm(true); }
-  ~PortableProducts() { gpu::use_portable_gemm(false); }
-};
-
 // Steps, and passes of the ops, of the quantised model beside those of the same weights in bf16.
 void expect_bits_of_written(const zaya1::Config& config, const Quantisation& q, size_t rows) {
-  const PortableProducts portable;
+  const OnlyPortable portable;  // the library's choice may depend on where a matrix lies
   const auto packed = quantised_step_model(config, q, kFirstGpu, DType::bf16);
   const auto written = quantised_step_model(config, q, kFirstGpu, DType::bf16, true);
   const std::vector<int64_t> lengths = lengths_of(rows);

@@ -14,6 +14,7 @@
 #include "tephra/ops/merge_norm.h"
 #include "tests/ops/op_suite.h"
 #include "tests/support/difference.h"
+#include "tests/support/only_portable.h"
 
 namespace tephra {
 namespace {
@@ -449,9 +450,8 @@ void expect_many_tiles_as_portable(const OpCase& test) {
   const Tensors in = make_inputs(test.inputs, DType::bf16, 3, kGpu);
   const Result got = run_with_gradients(test, in);
   expect_same_bits(got, run_with_gradients(test, in));
-  gpu::use_portable_gemm(true);
+  const OnlyPortable portable;
   const Result want = run_with_gradients(test, in);
-  gpu::use_portable_gemm(false);
   for (size_t i = 0; i < got.outputs.size(); ++i) {
     expect_rows_as_portable(got.outputs[i], want.outputs[i], format("output {}", i));
   }

@@ -9,6 +9,7 @@
 #include "tephra/optim/balance.h"
 #include "tephra/optim/master.h"
 #include "tephra/optim/optimizer.h"
+#include "tests/support/only_portable.h"
 
 namespace tephra {
 namespace {
@@ -177,9 +178,8 @@ TEST_F(GpuOptimizer, MultipliesManyTilesAsThePortableKernelsDo) {
   for (const NewtonSchulzOptions& options : {kProduct, kSquare}) {
     const Tensor got = newton_schulz_there(x, options);
     EXPECT_TRUE(same_bits(got, newton_schulz_there(x, options)));
-    gpu::use_portable_gemm(true);
+    const OnlyPortable portable;
     const Tensor want = newton_schulz_there(x, options);
-    gpu::use_portable_gemm(false);
     for (int64_t r = 0; r < 8 * 2048; ++r) {
       double distance = 0, size = 0;
       for (int64_t i = r * 2048; i < (r + 1) * 2048; ++i) {

@@ -13,7 +13,7 @@ TEST(ConfigReference, IsTheOneInTheDocs) {
 
 TEST(ConfigReference, CoversTheConfigsThatWeShip) {
   for (const char* name : {"quickstart", "tiny", "60m", "100m-active", "350m-active",
-                           "zaya1-8b-base", "zaya1-8b-midtrain-32k"}) {
+                           "zaya1-8b-base", "zaya1-8b-midtrain-32k", "zaya1-8b-one-gpu"}) {
     RunConfig config;
     ConfigFile::read(format("{}/configs/{}.toml", TEPHRA_SOURCE_DIR, name)).load(config);
     EXPECT_EQ(config.name, name);

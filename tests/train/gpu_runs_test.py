@@ -3,9 +3,11 @@
 """Training runs on a GPU, as processes: equal bits in every run and after kills, checkpoints that go on
 on the other device, a run that does not fit, a kernel that fails, a GPU that is lost or not there, a server whose GPU fails.
 
-    gpu_runs_test.py TEPHRA SOURCE_DIR [--device gpu|cpu] [--dtype f32|bf16] [--heads 32|128] [--only NAME,...]
+    gpu_runs_test.py TEPHRA SOURCE_DIR [--device gpu|cpu] [--dtype f32|bf16] [--shape small|heads|layers]
+                     [--only NAME,...]
 
-Heads of 128 come with documents of 4,096 tokens: the shapes for which there are fast kernels in bf16. Two equal runs come first, whatever else is asked for. The one that does not fit (`large`) takes the whole
+`heads` has heads of 128 and documents of 4,096 tokens, `layers` two whole layers of ZAYA1-8B and 65,536 words, 5 GB a
+checkpoint (not for a CPU): the shapes for which there are fast kernels in bf16. Two equal runs come first, whatever else is asked for. The one that does not fit (`large`) takes the whole
 memory of a GPU: nothing else should run beside it. Exit code 77 (skipped) where there is no GPU. With --device cpu
 it tries itself out: both sides are the CPU, and checks that need a GPU cannot be asked for.
 """
@@ -32,11 +34,16 @@ STEPS, HALF = 20, 10
 # Relative difference of a loss within ten steps on the other device. A run in bf16 is within 3.1e-3 of one in f32 for twenty
 # steps on a CPU: bf16 of two devices is no further apart than that, and rounding is all that may part them.
 BOUNDS = {"f32": 2e-3, "bf16": 5e-3}
-# By the size of heads, beside configs/tiny.toml.
-SHAPES = {32: ["phases.0.batch_tokens=4096", "step.micro_tokens=2048"],
-          128: ["model.hidden_size=512", "model.num_hidden_layers=2", "model.num_attention_heads=8",
-                "model.head_dim=128", "model.moe_intermediate_size=512", "model.router_hidden_size=256",
-                "phases.0.context=4096", "phases.0.batch_tokens=8192", "step.micro_tokens=4096"]}
+# Beside configs/tiny.toml.
+SHAPES = {"small": ["phases.0.batch_tokens=4096", "step.micro_tokens=2048"],
+          "heads": ["model.hidden_size=512", "model.num_hidden_layers=2", "model.num_attention_heads=8",
+                    "model.head_dim=128", "model.moe_intermediate_size=512", "model.router_hidden_size=256",
+                    "phases.0.context=4096", "phases.0.batch_tokens=8192", "step.micro_tokens=4096"],
+          "layers": ["model.hidden_size=2048", "model.num_hidden_layers=2", "model.num_attention_heads=8",
+                     "model.num_key_value_heads=2", "model.head_dim=128", "model.num_experts=16",
+                     "model.moe_intermediate_size=2048", "model.router_hidden_size=256", "model.vocab_size=65536",
+                     "phases.0.context=4096", "phases.0.batch_tokens=65536", "step.micro_tokens=16384",
+                     "phases.0.lr=3e-4"]}
 
 
 def arguments():
@@ -45,7 +52,7 @@ def arguments():
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("--device", default="gpu")
     parser.add_argument("--dtype", default="f32", choices=BOUNDS)
-    parser.add_argument("--heads", type=int, default=32, choices=SHAPES)
+    parser.add_argument("--shape", default="small", choices=SHAPES)
     parser.add_argument("--only", help="of " + ", ".join(CHECKS))
     o = parser.parse_args()
     possible = FOR_BOTH if o.device == "cpu" else list(CHECKS)
@@ -60,7 +67,7 @@ def arguments():
 class Runs:
     def __init__(self, o, scratch):
         self.tephra, self.source, self.scratch, self.device = o.tephra, o.source, scratch, o.device
-        self.dtype, self.shape = o.dtype, SHAPES[o.heads]
+        self.dtype, self.shape = o.dtype, SHAPES[o.shape]
         self.seconds = 0.0  # of a whole run
         self.config = str(o.source / "configs" / "tiny.toml")
 

@@ -92,7 +92,7 @@ class Session(unittest.TestCase):
         order = list(self.verdicts())
         self.assertEqual(order[:2] + order[-1:], ["device", "ops-0", "initcheck-cca"])
         self.assertLess(order.index("runs"), order.index("step"))
-        asked_only = ("memcheck-ops", "memcheck-whole", "trainer", "profile", "peers", "flat", "whole")
+        asked_only = ("memcheck-ops", "memcheck-whole", "portable", "trainer", "profile", "peers", "flat", "whole")
         self.assertEqual([name for name in order if name.startswith(asked_only)], [])
         with tarfile.open(self.out / "check.tar.gz") as tar:
             self.assertEqual(sorted(name for name in tar.getnames() if name.endswith(".log")),
@@ -158,11 +158,25 @@ class Session(unittest.TestCase):
         self.program(self.root / "path/sanitizer", tried)
         self.assertEqual(self.check("memcheck-ops", "runs").returncode, 0)
         names = [f"memcheck-ops-{i}" for i in range(8)]
-        self.assertEqual(list(self.verdicts()), ["runs", "runs-bf16", "runs-heads", *names])
+        self.assertEqual(list(self.verdicts()), ["runs", "runs-bf16", "runs-heads", "runs-layers", *names])
         self.assertIn("--dtype bf16", self.lines()[2])
-        self.assertIn("--heads 128", self.lines()[3])
-        for i, line in enumerate(self.lines()[4:]):
+        self.assertIn("--shape heads", self.lines()[3])
+        for i, line in enumerate(self.lines()[5:]):
             self.assertIn(f" {i} of 8, --tool memcheck", line)
+
+    def test_what_gpus_without_fast_paths_run_is_asked_for_and_leaves_the_other_parts_as_they_are(self):
+        says = "#!/bin/sh\necho \"[  PASSED  ] 1 test ${TEPHRA_GPU_PORTABLE:-fast}\"\necho \"ok    ${TEPHRA_GPU_PORTABLE:-fast}\"\n"
+        for name in ("bin/ops_test", "bin/infer_test", "bin/optim_test", "bin/portable_gemm_bench", "bin/tephra"):
+            self.program(self.kit / name, says)
+        self.program(self.root / "path/sanitizer", says)
+        self.check("portable", "ops", "memcheck-portable", "step", "memcheck-cca")
+        self.assertEqual(set(self.verdicts().values()), {"PASS"}, self.lines())
+        said = {line.split()[3]: line for line in self.lines()[1:]}
+        self.assertEqual(len(said), 4 + 7 + 2 + 1 + 2)
+        for name, line in said.items():
+            portable = "portable" in name and name != "portable-products"  # which runs both
+            if name != "portable-golden":  # a stand-in without words of its own
+                self.assertIn("ok 1" if portable else "ok fast", line)
 
     def test_a_folder_that_cannot_be_written_and_a_limit_that_is_none_are_found_first(self):
         self.program(self.kit / "bin/ops_test", STUBBORN)

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tephra/device/gpu/gemm.h"
 
-#include <atomic>
-
 #include "tephra/base/number.h"
-#include "tephra/device/gpu/settings.h"
 #include "tephra/device/gpu/tile.h"
 #include "tephra/device/memory.h"
 
 namespace tephra::gpu {
 namespace {
-
-std::atomic<bool>& portable_only() {
-  static std::atomic<bool> only{switch_setting("TEPHRA_GPU_PORTABLE", false)};
-  return only;
-}
 
 // The operand whose lines lie so, from row `first` of so many on.
 template <bool kAlong, class T>
@@ -99,9 +91,7 @@ void gemm_portable(Stream& stream, const Gemm& g) {
 
 void gemm(Stream& stream, const Gemm& g) {
   if (g.m == 0 || g.n == 0 || g.batch == 0) return;
-  if constexpr (kHasCudaLibraries) {
-    if (g.k > 0 && !portable_only() && gemm_cublaslt(stream, g)) return;
-  }
+  if (g.k > 0 && !only_portable() && gemm_by_library(stream, g)) return;
   gemm_portable(stream, g);
 }
 
@@ -153,17 +143,9 @@ void gemm_by_stretches(Stream& stream, const Gemm& g) {
                 g.ldc, g.beta);
 }
 
-void use_portable_gemm(bool on) { portable_only() = on; }
-bool using_portable_gemm() { return portable_only(); }
-
 std::vector<std::pair<std::string, std::string>> libraries() {
-  std::vector<std::pair<std::string, std::string>> found;
-  if constexpr (kHasCudaLibraries) {
-    const std::string version = cublaslt_version();
-    found.emplace_back("cuBLASLt",
-                       version.empty() ? "not found: our own kernels instead" : version);
-  }
-  return found;
+  const std::string version = gemm_library_version();
+  return {{gemm_library_name(), version.empty() ? "not opened: our own kernels instead" : version}};
 }
 
 }  // namespace tephra::gpu

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dense matrix products on a GPU: the vendor's library where there is one, with one algorithm for
-// each shape that never splits k, else our portable kernel. f32 is f32, not tf32.
+// each shape that never splits k (cuBLASLt; hipBLASLt cannot be told so and is taken only when
+// asked for), else our portable kernel. f32 is f32, not tf32.
 #pragma once
 
 #include "tephra/device/gpu/platform.h"
@@ -39,9 +40,11 @@ void gemm_by_stretches(Stream& stream, const Gemm& g);
 // The twin that fast paths are compared with; compiles for every vendor.
 void gemm_portable(Stream& stream, const Gemm& g);
 
-// cuBLASLt; false when it is not there or knows no algorithm for this (gemm_cuda.cu).
-bool gemm_cublaslt(Stream& stream, const Gemm& g);
-// Its version, empty when it is not there.
-std::string cublaslt_version();
+// The vendor's library; false when it is not there or knows no algorithm for this
+// (gemm_library.cu).
+bool gemm_by_library(Stream& stream, const Gemm& g);
+std::string gemm_library_name();
+// Empty when it is not there.
+std::string gemm_library_version();
 
 }  // namespace tephra::gpu

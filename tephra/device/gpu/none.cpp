@@ -41,8 +41,8 @@ void synchronize(Device) { refuse(); }
 Ceilings measure_ceilings(Device) { refuse(); }
 void start_profile(Device) { refuse(); }
 std::vector<KernelTime> finish_profile(Device) { refuse(); }
-void use_portable_gemm(bool) {}
-bool using_portable_gemm() { return false; }
+bool only_portable() { return false; }
+void use_only_portable(bool) {}
 
 }  // namespace tephra::gpu
 

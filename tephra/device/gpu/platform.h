@@ -30,7 +30,7 @@ using RawGraphExec = hipGraphExec_t;
 using RawPool = hipMemPool_t;
 using Properties = hipDeviceProp_t;
 inline constexpr const char* kBackend = "HIP";
-inline constexpr bool kHasCudaLibraries = false;
+inline constexpr bool kHasFastPaths = false;  // what is in *_cuda.cu
 inline constexpr Result kNotCompiledForDevice = hipErrorNoBinaryForGpu;
 // Whether a kernel can start before the one ahead of it has ended.
 inline bool can_start_early(int) { return false; }
@@ -90,7 +90,7 @@ using RawGraphExec = cudaGraphExec_t;
 using RawPool = cudaMemPool_t;
 using Properties = cudaDeviceProp;
 inline constexpr const char* kBackend = "CUDA";
-inline constexpr bool kHasCudaLibraries = true;
+inline constexpr bool kHasFastPaths = true;
 inline constexpr Result kNotCompiledForDevice = cudaErrorNoKernelImageForDevice;
 inline constexpr auto kMostShared = cudaDevAttrMaxSharedMemoryPerBlockOptin;
 // The architecture that the code which a device runs was written for, 90 for sm_90. Where the build
@@ -100,7 +100,7 @@ int code_version(int device);
 inline bool can_start_early(int device) { return code_version(device) >= 90; }
 inline bool can_form_clusters(Device device) {
   int can = 0;
-  return code_version(device.index) >= 90 &&
+  return !only_portable() && code_version(device.index) >= 90 &&
          cudaDeviceGetAttribute(&can, cudaDevAttrClusterLaunch, device.index) == cudaSuccess &&
          can != 0;
 }
@@ -386,11 +386,12 @@ class Stream {
   // calls wait_for_kernel_ahead, in every thread.
   template <class... P, class... A>
   void launch_early(void (*kernel)(P...), const Grid& grid, A... args) {
-    if (!starts_early_ && grid.cluster == 1) return launch(kernel, grid, args...);
+    const bool early = starts_early_ && !only_portable();
+    if (!early && grid.cluster == 1) return launch(kernel, grid, args...);
 #if !defined(__HIP__)
     cudaLaunchAttribute attributes[2]{};
     unsigned count = 0;
-    if (starts_early_) {
+    if (early) {
       attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
       attributes[count++].val.programmaticStreamSerializationAllowed = 1;
     }
@@ -418,6 +419,15 @@ class Stream {
                                            TEPHRA_GPU_API(FuncAttributeMaxDynamicSharedMemorySize),
                                            static_cast<int>(bytes)),
           "asking for shared memory");
+  }
+
+  // Lets a kernel have larger clusters than every device that forms them is sure to have.
+  template <class... P>
+  void allow_large_clusters([[maybe_unused]] void (*kernel)(P...)) {
+#if !defined(__HIP__)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+          "asking for large clusters");
+#endif
   }
 
   // A number on the device, of one kernel at a time: zero when it starts, and it leaves it so. A

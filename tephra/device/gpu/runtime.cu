@@ -247,11 +247,21 @@ const std::string& why_unusable(int index) {
   return answers->emplace(index, ask_why_unusable(index)).first->second;
 }
 
+namespace {
+std::atomic<bool>& portable_alone() {
+  static std::atomic<bool> alone{switch_setting("TEPHRA_GPU_PORTABLE", false)};
+  return alone;
+}
+}  // namespace
+
+bool only_portable() { return portable_alone(); }
+void use_only_portable(bool on) { portable_alone() = on; }
+
 Stream::Stream(Device device) : device_(device) {
   (void)asked_failure();  // what is wrong with a setting is told before the first op
+  (void)only_portable();
   starts_early_ = switch_setting("TEPHRA_GPU_EARLY", true) && can_start_early(device.index);
   synchronous_ = switch_setting("TEPHRA_GPU_SYNC", false);
-  (void)using_portable_gemm();  // a value that is not understood is told now
   enter();
   check(TEPHRA_GPU_API(StreamCreateWithFlags)(&raw_, TEPHRA_GPU_API(StreamNonBlocking)),
         "creating a stream");

@@ -92,8 +92,9 @@ void start_profile(Device device);
 // Stops it. Largest first.
 std::vector<KernelTime> finish_profile(Device device);
 
-// Whether the portable kernels run, and no fast path or library: TEPHRA_GPU_PORTABLE=1, or a test.
-void use_portable_gemm(bool on);
-bool using_portable_gemm();
+// Whether every device gets what those get that have neither fast paths nor a library:
+// TEPHRA_GPU_PORTABLE=1, or a test.
+bool only_portable();
+void use_only_portable(bool on);
 
 }  // namespace tephra::gpu

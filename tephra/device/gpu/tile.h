@@ -72,7 +72,9 @@ struct Square {
 
 // --- products ---------------------------------------------------------------------------------
 
-// sums += sum over k in [begin, end) of a(row, k) * b(column, k), by all threads of a block.
+// sums += sum over k in [begin, end) of a(row, k) * b(column, k), by all threads of a block. Where
+// an operand's lines run along the terms they end there, too; those that are wide begin at a
+// multiple of eight. A Square is whole, for all threads, before it is multiplied.
 template <class T, int kTileSide>
 struct TileProduct;
 

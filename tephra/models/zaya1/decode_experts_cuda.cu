@@ -287,7 +287,7 @@ void visit_held_tokens(int rows, F&& f) {
 }
 
 int stream_blocks(const gpu::Stream& stream) {
-  return gpu::using_portable_gemm() ? 0 : hopper::processors(stream);
+  return gpu::only_portable() ? 0 : hopper::processors(stream);
 }
 
 }  // namespace

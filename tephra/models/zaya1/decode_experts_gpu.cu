@@ -210,7 +210,7 @@ void decode_choose(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w
 
 void decode_expert_up(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                       const DecodeLayer& l, const int32_t* chosen) {
-  if constexpr (gpu::kHasCudaLibraries) {
+  if constexpr (gpu::kHasFastPaths) {
     if (tile_expert_up(stream, p, w, rows, l, chosen)) return;
     if (stream_expert_up(stream, p, w, rows, l, chosen)) return;
   }
@@ -235,7 +235,7 @@ void decode_expert_up(gpu::Stream& stream, const DecodePlan& p, const DecodeWork
 
 void decode_expert_down(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                         const DecodeLayer& l, const int32_t* chosen) {
-  if constexpr (gpu::kHasCudaLibraries) {
+  if constexpr (gpu::kHasFastPaths) {
     if (tile_expert_down(stream, p, w, rows, l, chosen)) return;
     if (stream_expert_down(stream, p, w, rows, l, chosen)) return;
   }

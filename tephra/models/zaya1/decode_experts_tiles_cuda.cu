@@ -402,7 +402,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
 bool takes_tiles(gpu::Stream& stream, const DecodePlan& p, int rows, const DecodeLayer& l) {
   const int hidden = p.sizes.hidden, inner = p.sizes.expert_hidden;
   return rows >= kDecodeOrderedRows && !l.gate_up.packed && !l.down.packed && hidden >= 512 &&
-         inner >= 512 && !gpu::using_portable_gemm() && hopper::processors(stream) > 0;
+         inner >= 512 && !gpu::only_portable() && hopper::processors(stream) > 0;
 }
 
 template <class F>

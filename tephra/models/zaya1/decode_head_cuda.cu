@@ -167,7 +167,7 @@ bool tile_head(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, in
   const int64_t vocabulary = p.sizes.vocabulary;
   const int hidden = p.sizes.hidden;
   if (p.head.packed || rows != kHeadTokens || vocabulary % kHeadTileRows != 0 || hidden < 512 ||
-      gpu::using_portable_gemm() || hopper::processors(stream) == 0) {
+      gpu::only_portable() || hopper::processors(stream) == 0) {
     return false;
   }
   const auto map = [hidden](const void* data, int64_t count, uint32_t box) {

@@ -192,10 +192,7 @@ void decode_mix(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, i
     const auto kernel = decode_mix_rows<kGroup, kMixBlocks>;
     constexpr int64_t kShared = sizeof(DecodeMixShared<kGroup, kMixBlocks>);
     stream.allow_shared(kernel, kShared);
-#if !defined(__HIP__)
-    gpu::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
-               "asking for large clusters");
-#endif
+    stream.allow_large_clusters(kernel);
     stream.launch_early(kernel,
                         {.blocks = kMixBlocks,
                          .blocks_y = p.sizes.kv_heads,

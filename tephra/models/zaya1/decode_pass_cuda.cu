@@ -547,7 +547,7 @@ bool decode_passes(const gpu::Stream& stream, const DecodePlan& p, int rows) {
   const DecodeSizes& s = p.sizes;
   const bool shape = s.hidden == kPassWidth && s.expert_hidden == kPassWidth &&
                      s.query_heads == kPassHeads && s.kv_heads == kPassKvHeads;
-  if (rows != 1 || !shape || gpu::using_portable_gemm()) return false;
+  if (rows != 1 || !shape || gpu::only_portable()) return false;
   const auto format = p.layers.front().qkv.packed;
   for (const DecodeLayer& l : p.layers) {
     for (const DecodeMatrix* m : {&l.qkv, &l.out, &l.gate_up, &l.down}) {

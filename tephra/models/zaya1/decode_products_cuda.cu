@@ -213,7 +213,7 @@ CUtensorMap wide_map(const void* data, int64_t rows, int columns, int box_rows) 
 }
 
 bool has_hopper(const gpu::Stream& stream) {
-  return !gpu::using_portable_gemm() && hopper::processors(stream) > 0;
+  return !gpu::only_portable() && hopper::processors(stream) > 0;
 }
 
 // kRows of the matrix and kTokens of the tokens make a tile; false where the shapes are others.

@@ -335,7 +335,7 @@ void decode_norm(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, 
 
 void decode_project(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                     const DecodeLayer& l) {
-  if constexpr (gpu::kHasCudaLibraries) {
+  if constexpr (gpu::kHasFastPaths) {
     if (tile_project(stream, p, w, rows, l)) return;
   }
   const int out = p.sizes.channels() + p.sizes.values();
@@ -345,7 +345,7 @@ void decode_project(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& 
 
 void decode_return(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                    const DecodeLayer& l) {
-  if constexpr (gpu::kHasCudaLibraries) {
+  if constexpr (gpu::kHasFastPaths) {
     if (tile_return(stream, p, w, rows, l)) return;
   }
   multiply_by_rows(stream, l.out, p.sizes.hidden, p.sizes.queries(),
@@ -362,7 +362,7 @@ void decode_narrow(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w
 
 void decode_head(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows) {
   const auto multiply = [&] {
-    if constexpr (gpu::kHasCudaLibraries) {
+    if constexpr (gpu::kHasFastPaths) {
       if (tile_head(stream, p, w, rows) || stream_head(stream, p, w, rows)) return;
     }
     const int64_t vocabulary = p.sizes.vocabulary;

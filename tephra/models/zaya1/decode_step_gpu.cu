@@ -64,7 +64,7 @@ class GraphDecodeStep : public DecodeStep {
     gpu::Stream& stream = gpu::stream(plan_.device);
     stream.enter();
     decode_prepare(stream, plan_, work_);
-    if constexpr (gpu::kHasCudaLibraries) {
+    if constexpr (gpu::kHasFastPaths) {
       constexpr int64_t kEach = sizeof(DecodeLayer) / sizeof(int32_t);
       letters_ = room({gpu::blocks_for(decode_pass_bytes(), 4)}, DType::i32);
       layers_ = room({layers, kEach}, DType::i32);
@@ -243,7 +243,7 @@ class GraphDecodeStep : public DecodeStep {
     };
     run("decode_enter", decode_enter);
     if (passes(stream, rows)) {
-      if constexpr (gpu::kHasCudaLibraries) {
+      if constexpr (gpu::kHasFastPaths) {
         run("decode_pass", decode_pass,
             DecodePassMemory{static_cast<const DecodeLayer*>(layers_.raw()), letters_.raw()});
       }
@@ -255,7 +255,7 @@ class GraphDecodeStep : public DecodeStep {
   }
 
   bool passes(const gpu::Stream& stream, int rows) const {
-    if constexpr (gpu::kHasCudaLibraries) return decode_passes(stream, plan_, rows);
+    if constexpr (gpu::kHasFastPaths) return decode_passes(stream, plan_, rows);
     return false;
   }
 

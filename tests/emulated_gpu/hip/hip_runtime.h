@@ -2,9 +2,11 @@
 // HIP without a GPU, for tests: the part of HIP's runtime and of its device functions that
 // device/gpu/platform.h and runtime.cu take, carried out on the CPU (emulated_gpu.cpp). Kernels run
 // with waves of 64 lanes, as on gfx942, every lane a fiber of its own: lanes do not run in
-// lockstep, their order changes from launch to launch, and memory that nobody wrote is NaN. What
-// only held because of an order then gives other bits, and lanes that wait for what never comes end
-// the process with what each waits for. docs/decisions/0129-kernels-run-without-a-gpu.md.
+// lockstep, their order changes from launch to launch, and memory that nobody wrote is NaN: the
+// device's, and what a launch asked for of shared memory; a kernel's own arrays in it hold what the
+// last block left there. What only held because of an order then gives other bits, and lanes that
+// wait for what never comes, or meet in different places, end the process with what each waits for.
+// docs/decisions/0129-kernels-run-without-a-gpu.md.
 #pragma once
 
 #include <math.h>
@@ -238,6 +240,7 @@ hipError_t hipEventDestroy(hipEvent_t event);
 hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream);
 hipError_t hipEventElapsedTime(float* milliseconds, hipEvent_t begin, hipEvent_t end);
 hipError_t hipDeviceSynchronize();
+hipError_t hipLaunchHostFunc(hipStream_t stream, void (*function)(void*), void* data);
 
 template <class... P, class... A>
 void hipLaunchKernelGGL(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
