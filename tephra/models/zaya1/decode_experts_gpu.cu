@@ -13,9 +13,12 @@ namespace {
 constexpr int kRouterThreads = 512, kRouterTokens = 8;
 static_assert(kRouterThreads / 32 * kRouterRows == kDecodeRouter);
 
+// The first matrix stays in registers; the second is fetched beside it where shared memory has room
+// (135 KB), else it follows it.
+template <bool kHasRoom>
 struct RouterShared {
-  // The second and the last matrix; the first stays in registers.
-  alignas(16) bf16 second[kDecodeRouter * kRouterStride], last[kRouterClasses * kRouterStride];
+  alignas(16) bf16 second[kHasRoom ? kDecodeRouter * kRouterStride : 8];
+  alignas(16) bf16 last[kRouterClasses * kRouterStride];
   alignas(16) bf16 a[kRouterTokens * kRouterStride], b[kRouterTokens * kRouterStride];
   float sums[kRouterTokens][kDecodeRouter];
   bf16 logits[kRouterTokens][kRouterClasses];
@@ -23,27 +26,31 @@ struct RouterShared {
 
 // What tokens that do not exist would give is not looked at. All that does not depend on the kernel
 // ahead is asked for before it is waited for.
+template <bool kHasRoom>
 __global__ void __launch_bounds__(kRouterThreads)
     decode_router(DecodeLayer l, const bf16* states, int rows, int classes, float eps,
                   const int32_t* replayed, float* weight, int32_t* chosen) {
-  auto& shared = *gpu::dynamic_shared<RouterShared>();
+  auto& shared = *gpu::dynamic_shared<RouterShared<kHasRoom>>();
   constexpr int W = gpu::kWide;
   static_assert(kDecodeRouter == 32 * W, "a wave has a row");
   const gpu::SkinnyLane lane;
   const int first = lane.wave * kRouterRows, waves = static_cast<int>(blockDim.x) / 32;
-  router_fetch(l.fc2, kDecodeRouter, shared.second, waves);
+  if constexpr (kHasRoom) router_fetch(l.fc2, kDecodeRouter, shared.second, waves);
   router_fetch(l.router_out, classes, shared.last, waves);
   gpu::close_copies();
   gpu::Bits128 matrix[2][kRouterSteps];
+  const auto fetch = [&](const bf16* of) {
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int row = first + lane.row + i * 8;
+    for (int i = 0; i < 2; ++i) {
+      const int row = first + lane.row + i * 8;
 #pragma unroll
-    for (int s = 0; s < kRouterSteps; ++s) {
-      matrix[i][s] =
-          gpu::load_once(l.fc1 + row * kDecodeRouter + s * gpu::kSkinnyStep + lane.column);
+      for (int s = 0; s < kRouterSteps; ++s) {
+        matrix[i][s] =
+            gpu::load_once(of + row * kDecodeRouter + s * gpu::kSkinnyStep + lane.column);
+      }
     }
-  }
+  };
+  fetch(l.fc1);
   const int own = static_cast<int>(threadIdx.x) % kDecodeRouter;  // activates this column
   const float first_bias = float(l.fc1_bias[own]), second_bias = float(l.fc2_bias[own]);
   const int begin = static_cast<int>(blockIdx.x) * kRouterTokens, token = begin + lane.wave;
@@ -85,10 +92,15 @@ __global__ void __launch_bounds__(kRouterThreads)
                                                     step * gpu::kSkinnyStep + lane.column);
     };
   };
-  router_multiply(
-      shared.a, count, [&](int step, int upper) { return matrix[upper][step]; }, keep_sum);
+  const auto in_registers = [&](int step, int upper) { return matrix[upper][step]; };
+  router_multiply(shared.a, count, in_registers, keep_sum);
+  if constexpr (!kHasRoom) fetch(l.fc2);
   activate(first_bias, shared.b);
-  router_multiply(shared.b, count, in_shared(shared.second + first * kRouterStride), keep_sum);
+  if constexpr (kHasRoom) {
+    router_multiply(shared.b, count, in_shared(shared.second + first * kRouterStride), keep_sum);
+  } else {
+    router_multiply(shared.b, count, in_registers, keep_sum);
+  }
   activate(second_bias, shared.a);
   if (first < classes) {
     router_multiply(shared.a, count, in_shared(shared.last + first * kRouterStride),
@@ -193,19 +205,22 @@ __global__ void __launch_bounds__(gpu::kSkinnyThreads,
 
 }  // namespace
 
-bool decode_takes_device(Device device) {
-  return gpu::most_shared_bytes(device) >= int64_t{sizeof(RouterShared)};
-}
-
 void decode_choose(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,
                    const DecodeLayer& l, const int32_t* replayed, int32_t* chosen) {
-  stream.allow_shared(decode_router, sizeof(RouterShared));
-  stream.launch_early(decode_router,
-                      {.blocks = gpu::blocks_for(rows, kRouterTokens),
-                       .threads = kRouterThreads,
-                       .shared_bytes = sizeof(RouterShared)},
-                      l, w.router, rows, p.sizes.experts + 1, p.sizes.eps, replayed,
-                      w.chosen_weight, chosen);
+  const auto launch = [&](auto kernel, int64_t shared) {
+    stream.allow_shared(kernel, shared);
+    stream.launch_early(kernel,
+                        {.blocks = gpu::blocks_for(rows, kRouterTokens),
+                         .threads = kRouterThreads,
+                         .shared_bytes = shared},
+                        l, w.router, rows, p.sizes.experts + 1, p.sizes.eps, replayed,
+                        w.chosen_weight, chosen);
+  };
+  constexpr int64_t kWithRoom = sizeof(RouterShared<true>);
+  if (!gpu::only_portable() && gpu::most_shared_bytes(p.device) >= kWithRoom) {
+    return launch(decode_router<true>, kWithRoom);
+  }
+  launch(decode_router<false>, sizeof(RouterShared<false>));
 }
 
 void decode_expert_up(gpu::Stream& stream, const DecodePlan& p, const DecodeWork& w, int rows,

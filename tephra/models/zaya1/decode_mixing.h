@@ -5,6 +5,7 @@
 // bit.
 #pragma once
 
+#include "tephra/device/gpu/matrix_units.h"
 #include "tephra/models/zaya1/decode_gpu.h"
 
 namespace tephra::zaya1 {
@@ -70,7 +71,8 @@ __device__ inline int decode_head_channel(const DecodeSizes& sizes, int kv_head,
 // --- attention ---
 
 inline constexpr int kChunkKeys = 64;  // that are scored before they are weighed
-inline constexpr int kStages = 2;      // chunks in shared memory: one is read while the next comes
+// Chunks in shared memory: where it has room, one is read while the next comes.
+inline constexpr int kStages = gpu::kSharedIsLarge ? 2 : 1;
 inline constexpr int kKeyLanes = kHeadDim / gpu::kWide, kKeyGroups = gpu::kThreads / kKeyLanes;
 static_assert(kKeyLanes == 16 && kKeyGroups == 16);
 inline constexpr int kKeyStride = kHeadDim + 8;  // pairs of eight keys fall on different banks
@@ -461,10 +463,10 @@ class DecodePartsWalk {
         shared_.total[threadIdx.x] = 0;
       }
       DecodeWeighed weighed;
-      for (; walk_.part == part; walk_.next(keys_, side_by_side_), stage ^= 1) {
+      for (; walk_.part == part; walk_.next(keys_, side_by_side_), stage = (stage + 1) % kStages) {
         gpu::wait_for_copies<0>();
         gpu::sync_first<gpu::kThreads>();  // also: the other stage has been read
-        fetch_next(stage ^ 1);
+        if constexpr (kStages > 1) fetch_next(stage ^ 1);
         if (walk_.chunk == keys_.chunks - 1) {
           decode_place_newest(keys_.position % kChunkKeys, stage, shared_);
           gpu::sync_first<gpu::kThreads>();
@@ -474,6 +476,10 @@ class DecodePartsWalk {
         decode_softmax(kGroup, shared_);
         gpu::sync_first<gpu::kThreads>();
         weighed.add(stage, shared_);
+        if constexpr (kStages == 1) {
+          gpu::sync_first<gpu::kThreads>();  // it has been read
+          fetch_next(stage);
+        }
       }
       finish(part, weighed);
       gpu::sync_first<gpu::kThreads>();  // totals have been read

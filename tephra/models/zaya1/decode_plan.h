@@ -101,8 +101,6 @@ struct DecodePlan {
 
 // Whether the kernels have been compiled for matrices of so many columns.
 bool decode_takes_depth(int64_t columns);
-// Whether this device has the shared memory that the router's kernel wants.
-bool decode_takes_device(Device device);
 
 std::unique_ptr<DecodeStep> make_decode_step(DecodePlan plan);
 

@@ -134,9 +134,7 @@ std::unique_ptr<DecodeStep> Zaya1::decode_step(const DecodeMemory& memory) {
 #if TEPHRA_GPU
   constexpr size_t kMostThetas = 4;
   const bool here = store_.device().kind == Device::Kind::gpu && store_.dtype() == DType::bf16;
-  if (!here || !has_decode_kernels(config_, memory) || !decode_takes_device(store_.device())) {
-    return nullptr;
-  }
+  if (!here || !has_decode_kernels(config_, memory)) return nullptr;
   const PlanMaker model(store_, "model.");
   DecodePlan plan{.device = store_.device(),
                   .sizes = decode_sizes(config_, tokens_, memory),
