@@ -6,6 +6,9 @@ PREFIX ?= /usr/local
 VERSION := $(shell awk '/^project.tephra/ { print $$3 }' CMakeLists.txt)
 SOURCES = $(shell find tephra tests fuzz -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 
+# Rooms whose kernels an emulated GPU runs.
+EMULATED_ROOMS = device core ops optim infer
+
 # What each sanitizer build runs. AddressSanitizer gets all that is not slow. ThreadSanitizer costs a factor of ten, so it gets the tests that
 # use several threads: those of the rooms with shared state, every op on 1 to 16 threads, and the
 # engine asked by several threads at once.
@@ -15,7 +18,7 @@ TSAN_INFER = Engine.*:*AnyNumberOfThreads*:RsaTest.GivesOneSeed*:RsaTest.StopsWh
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test quickstart bench check check-format check-layers check-lint \
-  check-debug check-tsan check-gpu check-aarch64 check-fuzz check-page fuzz build-fuzz format install \
+  check-debug check-tsan check-gpu check-emulated check-aarch64 check-fuzz check-page fuzz build-fuzz format install \
   dist dist-source
 
 help:  ## this list
@@ -43,7 +46,7 @@ bench: build  ## build, then time every op beside the ceilings of this machine (
 	@echo "bench: every op and the ceilings measured in the same run; leave the machine alone"
 	@build/release/tephra bench ops
 
-check: check-format check-layers check-gpu check-aarch64 check-page check-lint check-fuzz check-debug check-tsan  ## format, lint, layers, sanitizers (most of an hour cold)
+check: check-format check-layers check-gpu check-emulated check-aarch64 check-page check-lint check-fuzz check-debug check-tsan  ## format, lint, layers, sanitizers (most of an hour cold)
 	@echo "check: all passed"
 
 check-format:
@@ -62,6 +65,13 @@ check-gpu:
 	@$(MAKE) --no-print-directory build
 	@cmake --preset hip > /dev/null
 	@cmake --build --preset hip -j $(JOBS) --target tephra
+
+check-emulated:
+	@tools/setup.sh build && tools/setup.sh check
+	@echo "check: the GPU kernels as AMD gets them, run by this CPU, about 6 minutes"
+	@cmake --preset emulated > /dev/null
+	@cmake --build --preset emulated -j $(JOBS) --target tephra emulated_hipblaslt $(EMULATED_ROOMS:%=%_test)
+	@ctest --test-dir build/emulated -L emulated -j $(JOBS) --output-on-failure --no-tests=error
 
 check-aarch64:
 	@tools/setup.sh build && tools/setup.sh check

@@ -111,36 +111,30 @@ template <class T, int kTiles>
 __global__ void __launch_bounds__(gpu::kTileThreads)
     attend(AttentionArgs<T> a, gpu::Rows<T> o, gpu::Rows<float> lse) {
   __shared__ ScoreTile<T> tile;
-  __shared__ float largest[kSide], total[kSide], rescale[kSide];
+  __shared__ float totals[kSide], rescale[kSide];
   const int64_t query = int64_t{blockIdx.x} * kSide, head = blockIdx.y;
   const int64_t v_column = head / a.group * a.value_dim;
   load_ranges(a, query, tile);
   const KeySpan span(tile);
   const int row = static_cast<int>(threadIdx.x) / 4, part = static_cast<int>(threadIdx.x) % 4;
-  if (part == 0) {
-    largest[row] = -INFINITY;
-    total[row] = 0;
-  }
+  float largest = -INFINITY, total = 0;  // of the row, in all four of its threads
   Sums<T> out[kTiles];
   for (int64_t key = span.begin; key < span.end; key += kSide) {
     score_tile(a, head, query, key, tile,
                [](int, bool seen, float s) { return seen ? s : -INFINITY; });
     float top = -INFINITY, sum = 0;
     for (int j = part * 16; j < part * 16 + 16; ++j) top = fmaxf(top, tile.at[row][j]);
-    const float before = largest[row], now = fmaxf(before, gpu::quad_max(top));
+    const float before = largest;
+    largest = fmaxf(before, gpu::quad_max(top));
     for (int j = part * 16; j < part * 16 + 16; ++j) {
       const float s = tile.at[row][j];
-      const float p = s == -INFINITY ? 0.0f : expf(s - now);
+      const float p = s == -INFINITY ? 0.0f : expf(s - largest);
       tile.at[row][j] = p;
       sum += p;
     }
-    sum = gpu::quad_sum(sum);
-    const float keep = before == -INFINITY ? 0.0f : expf(before - now);
-    if (part == 0) {
-      largest[row] = now;
-      total[row] = total[row] * keep + sum;
-      rescale[row] = keep;
-    }
+    const float keep = before == -INFINITY ? 0.0f : expf(before - largest);
+    total = total * keep + gpu::quad_sum(sum);
+    if (part == 0) rescale[row] = keep;
     __syncthreads();
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
@@ -153,17 +147,18 @@ __global__ void __launch_bounds__(gpu::kTileThreads)
                            gpu::across_terms(v_line, a.value_dim - t * kSide, a.wide), out[t]);
     }
   }
+  if (part == 0) totals[row] = total;
   __syncthreads();
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
     out[t].each([&](int i, int j, float value) {
       const int64_t c = t * kSide + j;
       if (query + i >= a.queries || c >= a.value_dim) return;
-      o[query + i][head * a.value_dim + c] = T(total[i] == 0 ? 0.0f : value / total[i]);
+      o[query + i][head * a.value_dim + c] = T(totals[i] == 0 ? 0.0f : value / totals[i]);
     });
   }
   if (part == 0 && query + row < a.queries) {
-    lse[query + row][head] = total[row] == 0 ? -INFINITY : largest[row] + logf(total[row]);
+    lse[query + row][head] = total == 0 ? -INFINITY : largest + logf(total);
   }
 }
 

@@ -93,7 +93,7 @@ Status hipblasLtDestroy(Handle handle) {
   return kDone;
 }
 Status hipblasLtGetVersion(Handle, int* version) {
-  *version = 1;
+  *version = 102;  // 0.1.2
   return kDone;
 }
 Status hipblasLtMatrixLayoutCreate(Layout* layout, DataType type, uint64_t rows, uint64_t columns,

@@ -132,17 +132,25 @@ Sums __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(Terms a, Terms b, Sums sums, int,
   const Terms both[2] = {a, b};
   emulated_gpu::meet_neighbours(64, both, sizeof both, place);
   const int lane = emulated_gpu::lane_in_wave();
-  const auto term = [](int from, int matrix, int k) {
-    uint16_t bits;
-    std::memcpy(&bits,
-                static_cast<const char*>(emulated_gpu::handed_over(from)) + matrix * 8 + k * 2, 2);
-    return __builtin_bit_cast(float, uint32_t{bits} << 16);
+  struct Four {
+    float at[4];
   };
+  const auto four_terms = [](int from, int matrix) {
+    uint16_t bits[4];
+    std::memcpy(bits, static_cast<const char*>(emulated_gpu::handed_over(from)) + matrix * 8, 8);
+    Four terms;
+    for (int k = 0; k < 4; ++k) {
+      terms.at[k] = __builtin_bit_cast(float, uint32_t{bits[k]} << 16);
+    }
+    return terms;
+  };
+  Four right[4];
+  for (int k = 0; k < 4; ++k) right[k] = four_terms(k * 16 + lane % 16, 1);
   for (int row = 0; row < 4; ++row) {
     float sum = sums[row];
-    for (int k = 0; k < 16; ++k) {
-      sum +=
-          term(k / 4 * 16 + lane / 16 * 4 + row, 0, k % 4) * term(k / 4 * 16 + lane % 16, 1, k % 4);
+    for (int k = 0; k < 4; ++k) {
+      const Four left = four_terms(k * 16 + lane / 16 * 4 + row, 0);
+      for (int i = 0; i < 4; ++i) sum += left.at[i] * right[k].at[i];
     }
     sums[row] = sum;
   }

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# What an emulated GPU runs within minutes, label emulated; tests of many tiles would take hours.
+function(tephra_emulated_entry name filter)
+  string(REGEX MATCH "^[a-z]+" room ${name})
+  add_test(NAME emulated.${name} COMMAND ${room}_test --gtest_brief=1 --gtest_filter=${filter})
+  set_tests_properties(emulated.${name} PROPERTIES LABELS emulated TIMEOUT 1200
+    ENVIRONMENT "EMULATED_GPU=1;${ARGN};${TEPHRA_TEST_ENVIRONMENT}")
+endfunction()
+
+foreach(shard RANGE 3)
+  tephra_emulated_entry(ops.${shard} "Ops/GpuSuite.*" GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=${shard})
+endforeach()
+tephra_emulated_entry(ops.more "*Gpu*.*-*GpuSuite.*:GpuManyTiles.*:GpuGroupedLinear.MultipliesTiles*:\
+PackedGpu.MultipliesALarge*:Heads/GpuAttention.*/1:Heads/GpuAttention.*/2")
+tephra_emulated_entry(device "*Gpu*.*")
+tephra_emulated_entry(core "*Gpu*.*")
+tephra_emulated_entry(optim "*Gpu*.*-*Large*:*ManyTiles*:*SymmetricToTheBit")
+tephra_emulated_entry(infer "PackedStepGpu.ComputesInF32*:DecodeStepGpu.TellsTheTokens*")
+
+# What calls AMD's library of products, with a stand-in for it.
+set(library TEPHRA_HIPBLASLT=$<TARGET_FILE:emulated_hipblaslt>)
+tephra_emulated_entry(ops.library "Ops/GpuSuite.*/linear_?:Ops/GpuSuite.*/linear_??:Ops/GpuSuite.*/linear_???" ${library})
+tephra_emulated_entry(optim.library "*Gpu*.Updates*:*Gpu*.Rounds*" ${library})
+tephra_emulated_entry(infer.library "DecodeStepGpu.TellsTheTokens*" ${library})
+add_test(NAME emulated.doctor COMMAND tephra doctor --no-measure)
+set_tests_properties(emulated.doctor PROPERTIES LABELS emulated ENVIRONMENT "EMULATED_GPU=1;${library}"
+  PASS_REGULAR_EXPRESSION "emulated on this CPU.*hipBLASLt +0\\.1\\.2")
+
+set(golden ${PROJECT_SOURCE_DIR}/tests/golden/zaya-tiny)
+add_test(NAME emulated.golden COMMAND tephra verify --model ${golden} --golden ${golden}/golden.safetensors
+  --device gpu --dtype f32)
+set_tests_properties(emulated.golden PROPERTIES LABELS emulated ENVIRONMENT EMULATED_GPU=1)
