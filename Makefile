@@ -64,7 +64,7 @@ check-gpu:
 	@echo "check: the GPU kernels for CUDA (where nvcc is) and for AMD gfx942, compiled and linked"
 	@$(MAKE) --no-print-directory build
 	@cmake --preset hip > /dev/null
-	@cmake --build --preset hip -j $(JOBS) --target tephra
+	@cmake --build --preset hip -j $(JOBS)
 
 check-emulated:
 	@tools/setup.sh build && tools/setup.sh check

@@ -10,11 +10,21 @@
 #include "tephra/device/gpu/platform.h"
 
 // What is called of either.
-#define TEPHRA_LT_FUNCTIONS(X)                                                     \
-  X(Create)                                                                        \
-  X(Destroy) X(GetVersion) X(Matmul) X(MatmulAlgoGetHeuristic) X(MatmulDescCreate) \
-      X(MatmulDescSetAttribute) X(MatrixLayoutCreate) X(MatrixLayoutSetAttribute)  \
-          X(MatmulPreferenceCreate) X(MatmulPreferenceSetAttribute) X(MatmulPreferenceDestroy)
+// clang-format off
+#define TEPHRA_LT_FUNCTIONS(X)    \
+  X(Create)                       \
+  X(Destroy)                      \
+  X(GetVersion)                   \
+  X(Matmul)                       \
+  X(MatmulAlgoGetHeuristic)       \
+  X(MatmulDescCreate)             \
+  X(MatmulDescSetAttribute)       \
+  X(MatrixLayoutCreate)           \
+  X(MatrixLayoutSetAttribute)     \
+  X(MatmulPreferenceCreate)       \
+  X(MatmulPreferenceSetAttribute) \
+  X(MatmulPreferenceDestroy)
+// clang-format on
 
 namespace tephra::gpu::lt {
 
