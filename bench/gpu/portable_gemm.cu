@@ -17,14 +17,6 @@ using namespace tephra::gpu;
 
 namespace {
 
-constexpr Result kDone = kSuccess;
-
-void expect(Result result) {
-  if (result == kDone) return;
-  std::printf("failed: %s\n", TEPHRA_GPU_API(GetErrorString)(result));
-  std::exit(1);
-}
-
 __global__ void fill(uint16_t* p, int64_t n, uint32_t seed) {
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < n;
        i += int64_t{gridDim.x} * blockDim.x) {
@@ -39,12 +31,12 @@ struct Bench {
   RawEvent begin, end;
 
   Bench() {
-    expect(TEPHRA_GPU_API(EventCreate)(&begin));
-    expect(TEPHRA_GPU_API(EventCreate)(&end));
+    check(TEPHRA_GPU_API(EventCreate)(&begin), "timing products");
+    check(TEPHRA_GPU_API(EventCreate)(&end), "timing products");
   }
   void* random(int64_t elements, uint32_t seed) {
     void* p = nullptr;
-    expect(TEPHRA_GPU_API(Malloc)(&p, static_cast<size_t>(elements * 4)));
+    check(TEPHRA_GPU_API(Malloc)(&p, static_cast<size_t>(elements * 4)), "timing products");
     stream.launch(fill, {.blocks = 1024}, static_cast<uint16_t*>(p), 2 * elements, seed);
     return p;
   }
@@ -54,12 +46,12 @@ struct Bench {
     for (int i = 0; i < (busy ? 3 : 7); ++i) {
       if (!busy) std::this_thread::sleep_for(std::chrono::milliseconds(30));
       const int runs = busy ? 20 : 1;
-      expect(TEPHRA_GPU_API(EventRecord)(begin, stream.raw()));
+      check(TEPHRA_GPU_API(EventRecord)(begin, stream.raw()), "timing products");
       for (int k = 0; k < runs; ++k) work();
-      expect(TEPHRA_GPU_API(EventRecord)(end, stream.raw()));
+      check(TEPHRA_GPU_API(EventRecord)(end, stream.raw()), "timing products");
       stream.synchronize();
       float ms = 0;
-      expect(TEPHRA_GPU_API(EventElapsedTime)(&ms, begin, end));
+      check(TEPHRA_GPU_API(EventElapsedTime)(&ms, begin, end), "timing products");
       times.push_back(ms / 1e3 / runs);
     }
     std::sort(times.begin(), times.end());
@@ -83,6 +75,10 @@ constexpr Shape kShapes[] = {
 }  // namespace
 
 int main() {
+  if (only_portable() || gemm_library_version().empty()) {
+    std::printf("%s is not there to compare with\n", gemm_library_name().c_str());
+    return 2;
+  }
   Bench bench;
   std::printf("%-28s %5s %9s %9s %7s\n", "bf16", "", "portable", "library", "share");
   for (const Shape& s : kShapes) {
@@ -121,6 +117,6 @@ int main() {
       std::printf("%-28s %5s %9.0f %9.0f %6.1f%%\n", busy ? "" : s.name, busy ? "busy" : "rest",
                   rates[0], rates[1], 100 * rates[0] / rates[1]);
     }
-    for (void* p : {a, b, c}) expect(TEPHRA_GPU_API(Free)(p));
+    for (void* p : {a, b, c}) check(TEPHRA_GPU_API(Free)(p), "timing products");
   }
 }

@@ -37,6 +37,7 @@ pack() {
   build=$1
   kit=${2%/}
   root=$(dirname "$0")/../..
+  [ -x "$build/tephra" ] || die "there is no $build/tephra: build the targets first that session.sh names"
   rm -rf "$kit" "$kit.tar.xz"
   mkdir -p "$kit/bin" "$kit/lib"
   for binary in "$build/tephra" "$build/tests/device_test" "$build/tests/core_test" "$build/tests/infer_test" \
@@ -49,7 +50,7 @@ pack() {
       grep -v -E '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|libcublasLt|ld-linux[^/]*)\.so' |
       while read -r library; do cp -L "$library" "$kit/lib/"; done
   done
-  for file in configs/tiny.toml tests/eval/config.json tests/golden/tokenizer-byte-level/tokenizer.json \
+  for file in configs/tiny.toml configs/zaya1-8b-one-gpu.toml tests/eval/config.json tests/golden/tokenizer-byte-level/tokenizer.json \
     tests/train/gpu_runs_test.py tests/infer/gpu_golden_test.py bench/gpu/attention_peer.py \
     bench/gpu/attention_layers_peer.py bench/gpu/step_table.py bench/gpu/trainer_speed.py \
     tests/infer/gpu_trained_test.py tests/support/gpu.py; do
@@ -256,7 +257,7 @@ check_part() {
     verify) within 60 "$tephra" verify --model "$model" --self-check --dtype bf16 --device gpu --tokens 8 ;;
     engine) within 60 "$tephra" verify --model "$model" --engine --dtype bf16 --device gpu --tokens 512 ;;
     trained) within 90 python3 "$kit/tests/infer/gpu_trained_test.py" "$tephra" "$kit" ;;
-    trainer) within 90 python3 "$kit/bench/gpu/trainer_speed.py" "$tephra" --model "$model" ;;
+    trainer) within 90 python3 "$kit/bench/gpu/trainer_speed.py" "$tephra" --device gpu ;;
     profile) within 90 python3 "$kit/bench/gpu/step_table.py" "$tephra" ;;
     # No fast path and no library: what a GPU gets that has neither.
     portable-products) beside_library 90 portable_gemm_bench ;;
@@ -575,7 +576,7 @@ case "${1:-}" in
     "$@"
     ;;
   *)
-    sed -n '3,25s/^# \{0,1\}//p' "$0"
+    sed -n '3,/^set -u/s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

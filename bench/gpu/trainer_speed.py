@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Two steps of `tephra train --dry-run`, loader, balancing, metrics and logging included, on a token shard of documents
-that are longer than the context, so that attention has as much to do as in `tephra bench train`.
+"""Two steps of `tephra train --dry-run` by configs/zaya1-8b-one-gpu.toml, loader, balancing, metrics and logging included, on a
+token shard of documents that are longer than the context, so that attention has as much to do as in `tephra bench train`.
 
-    python3 bench/gpu/trainer_speed.py build/release/tephra [--model zaya1-8b] [--batch-tokens 524288]
+    python3 bench/gpu/trainer_speed.py build/release/tephra [--batch-tokens 524288] [FLAGS of tephra train...]
 
 Tokens are random ids of the whole vocabulary.
 """
@@ -16,41 +16,8 @@ import sys
 import tempfile
 from array import array
 
+CONFIG = pathlib.Path(__file__).resolve().parents[2] / "configs/zaya1-8b-one-gpu.toml"
 DOCUMENT = 16 * 4096 + 5
-
-CONFIG = """name = "speed"
-seed = 1
-[model]
-preset = "{model}"
-vocab_size = {vocabulary}
-dtype = "bf16"
-[data]
-tokenizer = "bytes"
-[[data.sources]]
-name = "text"
-kind = "shards"
-paths = ["{shard}"]
-[[phases]]
-name = "pretrain"
-steps = 10
-context = {context}
-batch_tokens = {batch}
-lr = 1e-4
-warmup_steps = 5
-[optimizer]
-newton_schulz_dtype = "bf16"
-[step]
-micro_tokens = {micro}
-recompute = ["dispatch"]
-[validation]
-every_steps = 0
-samples = 1
-[evaluation]
-every_steps = 0
-tasks = 0
-[log]
-every_steps = 1
-"""
 
 
 def write_shard(prefix, tokens, vocabulary):
@@ -69,21 +36,18 @@ def write_shard(prefix, tokens, vocabulary):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tephra")
-    parser.add_argument("--device", default="gpu")
-    parser.add_argument("--model", default="zaya1-8b")
     parser.add_argument("--vocabulary", type=int, default=262272)
-    parser.add_argument("--context", type=int, default=4096)
     parser.add_argument("--batch-tokens", type=int, default=524288)
-    parser.add_argument("--micro-tokens", type=int, default=16384)
-    o = parser.parse_args()
+    o, flags = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as folder:
         shard = f"{folder}/text"
         write_shard(shard, 3 * o.batch_tokens, o.vocabulary)
-        config = pathlib.Path(folder) / "speed.toml"
-        config.write_text(CONFIG.format(model=o.model, vocabulary=o.vocabulary, shard=shard, context=o.context,
-                                        batch=o.batch_tokens, micro=o.micro_tokens))
-        ran = subprocess.run([o.tephra, "train", config, "--device", o.device, "--dry-run", "--out", f"{folder}/run"],
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        command = [o.tephra, "train", CONFIG, "--dry-run", "--out", f"{folder}/run"]
+        for setting in ("data.tokenizer=bytes", f"model.vocab_size={o.vocabulary}", f'data.sources.0.paths=["{shard}"]',
+                        f'data.sources.0.validation_paths=["{shard}"]', f"phases.0.batch_tokens={o.batch_tokens}",
+                        "log.every_steps=1"):
+            command += ["--set", setting]
+        ran = subprocess.run([*command, *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     print("\n".join(line for line in ran.stdout.splitlines() if line.startswith(("step ", "dry run", "tephra"))))
     sys.exit(ran.returncode)
 

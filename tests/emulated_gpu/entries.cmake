@@ -4,6 +4,7 @@ function(tephra_emulated_entry name filter)
   string(REGEX MATCH "^[a-z]+" room ${name})
   add_test(NAME emulated.${name} COMMAND ${room}_test --gtest_brief=1 --gtest_filter=${filter})
   set_tests_properties(emulated.${name} PROPERTIES LABELS emulated TIMEOUT 1200
+    FAIL_REGULAR_EXPRESSION "PASSED  . 0 tests|SKIPPED"  # a name that no test has any more
     ENVIRONMENT "EMULATED_GPU=1;${ARGN};${TEPHRA_TEST_ENVIRONMENT}")
 endfunction()
 
@@ -22,9 +23,17 @@ set(library TEPHRA_HIPBLASLT=$<TARGET_FILE:emulated_hipblaslt>)
 tephra_emulated_entry(ops.library "Ops/GpuSuite.*/linear_?:Ops/GpuSuite.*/linear_??:Ops/GpuSuite.*/linear_???" ${library})
 tephra_emulated_entry(optim.library "*Gpu*.Updates*:*Gpu*.Rounds*" ${library})
 tephra_emulated_entry(infer.library "DecodeStepGpu.TellsTheTokens*" ${library})
-add_test(NAME emulated.doctor COMMAND tephra doctor --no-measure)
-set_tests_properties(emulated.doctor PROPERTIES LABELS emulated ENVIRONMENT "EMULATED_GPU=1;${library}"
-  PASS_REGULAR_EXPRESSION "emulated on this CPU.*hipBLASLt +0\\.1\\.2")
+# What `doctor` says of a GPU's libraries with these settings.
+function(tephra_emulated_doctor name says)
+  add_test(NAME emulated.doctor.${name} COMMAND tephra doctor --no-measure)
+  set_tests_properties(emulated.doctor.${name} PROPERTIES LABELS emulated ENVIRONMENT "EMULATED_GPU=1;${ARGN}"
+    PASS_REGULAR_EXPRESSION ${says})
+endfunction()
+tephra_emulated_doctor(library "emulated on this CPU.*hipBLASLt +0\\.1\\.2" ${library})
+tephra_emulated_doctor(no_library "hipBLASLt +not opened")
+tephra_emulated_doctor(wrong_library "TEPHRA_HIPBLASLT: expected the file of hipBLASLt" TEPHRA_HIPBLASLT=/dev/null)
+tephra_emulated_doctor(portable "hipBLASLt +left out" ${library} TEPHRA_GPU_PORTABLE=1)
+tephra_emulated_doctor(wrong_setting "TEPHRA_GPU_PORTABLE: expected 0 or 1, got 'banana'" TEPHRA_GPU_PORTABLE=banana)
 
 set(golden ${PROJECT_SOURCE_DIR}/tests/golden/zaya-tiny)
 add_test(NAME emulated.golden COMMAND tephra verify --model ${golden} --golden ${golden}/golden.safetensors

@@ -164,6 +164,19 @@ class Session(unittest.TestCase):
         for i, line in enumerate(self.lines()[5:]):
             self.assertIn(f" {i} of 8, --tool memcheck", line)
 
+    def test_without_a_command_it_says_all_that_it_can_do(self):
+        ran = subprocess.run(["sh", SESSION], capture_output=True, text=True, timeout=20)
+        self.assertEqual(ran.returncode, 2)
+        self.assertTrue(ran.stdout.rstrip().endswith("Ctrl-C, TERM and HUP end them all."), ran.stdout[-200:])
+
+    def test_a_kit_stays_where_there_is_nothing_to_make_one_of(self):
+        self.archive()
+        ran = subprocess.run(["sh", SESSION, "pack", self.root / "nothing", self.kit], capture_output=True, text=True,
+                             timeout=20)
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("there is no", ran.stderr)
+        self.assertTrue((self.kit / "commit").exists() and (self.root / "kit.tar.xz").exists())
+
     def test_what_gpus_without_fast_paths_run_is_asked_for_and_leaves_the_other_parts_as_they_are(self):
         says = "#!/bin/sh\necho \"[  PASSED  ] 1 test ${TEPHRA_GPU_PORTABLE:-fast}\"\necho \"ok    ${TEPHRA_GPU_PORTABLE:-fast}\"\n"
         for name in ("bin/ops_test", "bin/infer_test", "bin/optim_test", "bin/portable_gemm_bench", "bin/tephra"):

@@ -145,7 +145,9 @@ void gemm_by_stretches(Stream& stream, const Gemm& g) {
 
 std::vector<std::pair<std::string, std::string>> libraries() {
   const std::string version = gemm_library_version();
-  return {{gemm_library_name(), version.empty() ? "not opened: our own kernels instead" : version}};
+  const char* const none = "not opened: our own kernels instead";
+  if (only_portable()) return {{gemm_library_name(), "left out: TEPHRA_GPU_PORTABLE is set"}};
+  return {{gemm_library_name(), version.empty() ? none : version}};
 }
 
 }  // namespace tephra::gpu

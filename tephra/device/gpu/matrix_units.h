@@ -9,11 +9,9 @@
 namespace tephra::gpu {
 
 #if defined(__HIP__)
-inline constexpr int kMatrixWave = 64;         // lanes, of CDNA
-inline constexpr bool kSharedIsLarge = false;  // 64 KiB for all blocks of a multiprocessor
+inline constexpr int kMatrixWave = 64;  // lanes, of CDNA
 #else
 inline constexpr int kMatrixWave = 32;
-inline constexpr bool kSharedIsLarge = true;
 #endif
 
 // Sixteen rows of sixteen terms.

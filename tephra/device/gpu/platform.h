@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that knows the vendor. Kernels are written once, against the names here; nothing in
-// them assumes how many lanes a wave has. Included by *.cu alone.
+// What differs between vendors, but for products of matrices (matrix_units.h, gemm_library.h).
+// Kernels are written once, against the names here; nothing in them assumes how many lanes a wave
+// has. Included by *.cu alone.
 #pragma once
 
 #if defined(__HIP__)
@@ -37,6 +38,7 @@ inline bool can_start_early(int) { return false; }
 // Whether blocks can reach each other's shared memory (Grid::cluster).
 inline bool can_form_clusters(Device) { return false; }
 inline constexpr auto kMostShared = hipDeviceAttributeMaxSharedMemoryPerBlock;
+inline constexpr bool kSharedIsLarge = false;  // 64 KiB for all blocks of a multiprocessor
 
 // Lanes that run together; a power of two.
 __device__ inline int wave_size() { return warpSize; }
@@ -93,6 +95,7 @@ inline constexpr const char* kBackend = "CUDA";
 inline constexpr bool kHasFastPaths = true;
 inline constexpr Result kNotCompiledForDevice = cudaErrorNoKernelImageForDevice;
 inline constexpr auto kMostShared = cudaDevAttrMaxSharedMemoryPerBlockOptin;
+inline constexpr bool kSharedIsLarge = true;
 // The architecture that the code which a device runs was written for, 90 for sm_90. Where the build
 // has none for the device itself, the driver makes it from that of an older one, which does not
 // know what came after it.

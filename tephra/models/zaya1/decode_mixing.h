@@ -5,7 +5,6 @@
 // bit.
 #pragma once
 
-#include "tephra/device/gpu/matrix_units.h"
 #include "tephra/models/zaya1/decode_gpu.h"
 
 namespace tephra::zaya1 {
