@@ -12,6 +12,7 @@
 #include "tephra/cli/model_device.h"
 #include "tephra/cli/output.h"
 #include "tephra/core/checksum.h"
+#include "tephra/device/gpu/datasheet.h"
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/train/config.h"
 #include "tephra/train/micro_batch.h"
@@ -189,6 +190,18 @@ class Bench {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
+// FLOP/s by both definitions, as shares of what the datasheet says of this GPU; 0 where none does.
+Mfu datasheet_mfu(const Options& o, const ModelFigures& f, double best) {
+  const Device device = parse_device(o.device);
+  if (device.kind == Device::Kind::cpu) return {};
+  const gpu::Info& info = gpu::status().devices[static_cast<size_t>(device.index)];
+  const auto tokens = static_cast<double>(o.batch_tokens);
+  return mfu({.tokens = tokens,
+              .model_flops = tokens * f.train_flops_per_token,
+              .six_n_flops = tokens * 6 * static_cast<double>(f.active_without_embedding)},
+             best, {.datasheet = gpu::datasheet_flops(info.name)});
+}
+
 Json to_json(const Options& o, const Measured& m, const ModelFigures& f, double best) {
   Json json;
   json["model"] = o.model;
@@ -202,6 +215,10 @@ Json to_json(const Options& o, const Measured& m, const ModelFigures& f, double 
   if (!m.state_hash.empty()) json["state_hash"] = m.state_hash;
   json["tokens_per_second"] = double(o.batch_tokens) / best;
   json["model_flops_per_second"] = double(o.batch_tokens) / best * f.train_flops_per_token;
+  if (const Mfu share = datasheet_mfu(o, f, best); share.model_datasheet > 0) {
+    json["mfu_model_datasheet"] = share.model_datasheet;
+    json["mfu_6n_datasheet"] = share.six_n_datasheet;
+  }
   json["peak_bytes"] = m.memory[kNumPurposes].peak_bytes;
   json["kernels"] = Json::Array{};
   for (const gpu::KernelTime& k : m.kernels) {
@@ -222,6 +239,10 @@ void print_measured(const Options& o, const Measured& m, const ModelFigures& f, 
       "model FLOPs ({:.2f} GFLOP a token); the optimizer takes {:.3f} s",
       f.parameters, o.batch_tokens, best, rate, rate * f.train_flops_per_token / 1e12,
       f.train_flops_per_token / 1e9, m.optimizer_seconds);
+  if (const Mfu share = datasheet_mfu(o, f, best); share.model_datasheet > 0) {
+    print("MFU of the datasheet's peak: {:.1f} % by model FLOPs, {:.1f} % by 6 x active parameters",
+          100 * share.model_datasheet, 100 * share.six_n_datasheet);
+  }
   print("from the start of the program to the end of its first step: {:.1f} s",
         m.first_step_seconds);
   if (!m.state_hash.empty()) {

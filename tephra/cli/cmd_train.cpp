@@ -16,6 +16,7 @@
 #include "tephra/cli/model_device.h"
 #include "tephra/device/device_name.h"
 #include "tephra/device/fma_peak.h"
+#include "tephra/device/gpu/datasheet.h"
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/device/machine.h"
 #include "tephra/device/memory.h"
@@ -84,10 +85,12 @@ double cpu_gemm_flops() {
   return measured;
 }
 
-// A GPU's datasheet is not known here.
 Peaks peaks(Device device) {
   if (device.kind != Device::Kind::cpu) {
-    return {.gemm = gpu::measure_ceilings(device).gemm_flops_per_second};
+    const std::string& name = gpu::status().devices[static_cast<size_t>(device.index)].name;
+    return {.gemm = gpu::measure_ceilings(device).gemm_flops_per_second,
+            .datasheet = gpu::datasheet_flops(name),
+            .datasheet_text = name + " in bf16"};
   }
   const FmaPeak fma = fma_peak(num_threads());
   return {.gemm = cpu_gemm_flops(),

@@ -13,8 +13,8 @@ namespace tephra {
 
 // FLOP/s that a rate is a share of; 0: not known.
 struct Peaks {
-  double gemm = 0;                            // of the matrix library, measured
-  double datasheet = 0;                       // of the cores doing nothing but multiply-adds
+  double gemm = 0;       // of the matrix library, measured
+  double datasheet = 0;  // of the cores doing nothing but multiply-adds; a GPU's datasheet
   std::string datasheet_text = {};            // what it is made of
   std::function<double()> measure_gemm = {};  // once more; empty: the first time must do
 };

@@ -8,6 +8,7 @@
 
 #include "tephra/base/error.h"
 #include "tephra/device/device_name.h"
+#include "tephra/device/gpu/datasheet.h"
 #include "tephra/device/gpu/runtime.h"
 #include "tephra/device/gpu/settings.h"
 #include "tephra/device/gpu/usable.h"
@@ -135,6 +136,15 @@ TEST(DeviceNames, AreToldApartByWhatABuildCouldHaveForThem) {
         gpu::no_kernels_for(other),
         format("this build has no kernels for {}; docs/gpu.md says how to build them", other));
   }
+}
+
+TEST(DeviceNames, HaveTheDatasheetsPeakWhereItIsKnown) {
+  EXPECT_EQ(gpu::datasheet_flops("NVIDIA H200"), 989.5e12);
+  EXPECT_EQ(gpu::datasheet_flops("NVIDIA H200 NVL"), 835.5e12);
+  EXPECT_EQ(gpu::datasheet_flops("NVIDIA H100 80GB HBM3"), 989.5e12);
+  EXPECT_EQ(gpu::datasheet_flops("NVIDIA A100-SXM4-80GB"), 312e12);
+  EXPECT_EQ(gpu::datasheet_flops("AMD Instinct MI300X"), 1307.4e12);
+  EXPECT_EQ(gpu::datasheet_flops("emulated on this CPU"), 0);
 }
 
 // "auto" where the GPUs have these reasons not to be used.
