@@ -35,7 +35,13 @@ tephra_emulated_doctor(wrong_library "TEPHRA_HIPBLASLT: expected the file of hip
 tephra_emulated_doctor(portable "hipBLASLt +left out" ${library} TEPHRA_GPU_PORTABLE=1)
 tephra_emulated_doctor(wrong_setting "TEPHRA_GPU_PORTABLE: expected 0 or 1, got 'banana'" TEPHRA_GPU_PORTABLE=banana)
 
-set(golden ${PROJECT_SOURCE_DIR}/tests/golden/zaya-tiny)
-add_test(NAME emulated.golden COMMAND tephra verify --model ${golden} --golden ${golden}/golden.safetensors
-  --device gpu --dtype f32)
-set_tests_properties(emulated.golden PROPERTIES LABELS emulated ENVIRONMENT EMULATED_GPU=1)
+# Golden models and recorded training runs.
+function(tephra_emulated_golden name folder file)
+  add_test(NAME emulated.golden.${name} COMMAND tephra verify --model ${PROJECT_SOURCE_DIR}/tests/golden/${folder}
+    --golden ${PROJECT_SOURCE_DIR}/tests/golden/${folder}/${file}.safetensors --device gpu ${ARGN})
+  set_tests_properties(emulated.golden.${name} PROPERTIES LABELS emulated TIMEOUT 600 ENVIRONMENT EMULATED_GPU=1)
+endfunction()
+tephra_emulated_golden(f32 zaya-tiny golden --dtype f32)
+tephra_emulated_golden(bf16 zaya-tiny golden --dtype bf16)
+tephra_emulated_golden(muon train-muon trajectory --optimizer muon)
+tephra_emulated_golden(adamw train-adamw trajectory --optimizer adamw)
