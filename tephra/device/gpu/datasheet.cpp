@@ -9,9 +9,9 @@ struct Known {
   const char* name;
   double tflops;
 };
-constexpr Known kKnown[] = {{"H200 NVL", 835.5}, {"GH200", 989.5},    {"H200", 989.5},
-                            {"H100 PCIe", 756.5},  {"H100 NVL", 835.5}, {"H100", 989.5},
-                            {"A100", 312},       {"MI300X", 1307.4},  {"MI300A", 980.6},
+constexpr Known kKnown[] = {{"H200 NVL", 835.5},  {"GH200", 989.5},    {"H200", 989.5},
+                            {"H100 PCIe", 756.5}, {"H100 NVL", 835.5}, {"H100", 989.5},
+                            {"A100", 312},        {"MI300X", 1307.4},  {"MI300A", 980.6},
                             {"MI325X", 1307.4}};
 
 }  // namespace
