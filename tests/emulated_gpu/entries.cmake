@@ -20,9 +20,9 @@ tephra_emulated_entry(infer "PackedStepGpu.ComputesInF32*:DecodeStepGpu.TellsThe
 
 # What calls AMD's library of products, with a stand-in for it.
 set(library TEPHRA_HIPBLASLT=$<TARGET_FILE:emulated_hipblaslt>)
-tephra_emulated_entry(ops.library "Ops/GpuSuite.*/linear_?:Ops/GpuSuite.*/linear_??:Ops/GpuSuite.*/linear_???" ${library})
-tephra_emulated_entry(optim.library "*Gpu*.Updates*:*Gpu*.Rounds*" ${library})
-tephra_emulated_entry(infer.library "DecodeStepGpu.TellsTheTokens*" ${library})
+tephra_emulated_entry(ops.hipblaslt "Ops/GpuSuite.*/linear_?:Ops/GpuSuite.*/linear_??:Ops/GpuSuite.*/linear_???" ${library})
+tephra_emulated_entry(optim.hipblaslt "*Gpu*.Updates*:*Gpu*.Rounds*" ${library})
+tephra_emulated_entry(infer.hipblaslt "DecodeStepGpu.TellsTheTokens*" ${library})
 # What `doctor` says of a GPU's libraries with these settings.
 function(tephra_emulated_doctor name says)
   add_test(NAME emulated.doctor.${name} COMMAND tephra doctor --no-measure)
